@@ -1,0 +1,131 @@
+"""Acceptance: what a law is.
+
+In: aligned probability rows of target and draft, and the drafted columns. Out: accept
+probabilities, the row to draw from on rejection, and closed forms of what is emitted. Pure
+functions on the array namespace of their arguments (NumPy here, others later); no I/O, no model,
+no randomness: coins are thrown by the verifiers (`verify_token`, `verify_block`, `verify_match`).
+
+Symbols in formulas: p target row, q draft row, x ~ q the drafted token, a(x) its accept
+probability, T the keep-set, eta = q(not T), D = TV(p, q).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Literal, Protocol
+
+Array = Any  # any array-API array; shapes are in the docstrings
+
+VerifierName = Literal["token", "block", "match"]
+
+
+class Guarantee(StrEnum):
+    """What a law promises about the output; a proof, never a benchmark."""
+
+    EXACT_DISTRIBUTION = "exact_distribution"
+    EXACT_GREEDY = "exact_greedy"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """One option of a law.
+
+    `exact_end` is the value at which the law becomes exact, in words where no number in the range
+    does it. Numeric knobs have `low` and `high` (inclusive unless `low_open`); others `choices`.
+    `default` None means that the option must be given.
+    """
+
+    name: str
+    meaning: str
+    default: float | int | str | None
+    low: float = float("-inf")
+    high: float = float("inf")
+    low_open: bool = False
+    choices: tuple[str, ...] = ()
+    is_integer: bool = False
+    is_required: bool = False
+    exact_end: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RowPair:
+    """Target and draft rows over the same columns.
+
+    Attributes:
+        target_probs: [..., num_columns], the user's rows (after temperature, top-k ...).
+        draft_probs: [..., num_columns], the very rows the drafted tokens were drawn from.
+        threshold_target_probs: rows that thresholds read, where a law is asked to read raw rows;
+            None means `target_probs`.
+        threshold_draft_probs: likewise for the draft; None means `draft_probs`.
+    """
+
+    target_probs: Array
+    draft_probs: Array
+    threshold_target_probs: Array | None = None
+    threshold_draft_probs: Array | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LawInfo:
+    """What `leeway laws` prints of a law."""
+
+    name: str
+    guarantee: Guarantee
+    summary: str
+    formula: str
+    source: str
+    temperature_zero: str
+    knobs: tuple[Knob, ...]
+    needs_draft_rows: bool
+    may_leave_support: bool
+
+
+class Law(Protocol):
+    """An acceptance law with its options filled in. All methods batch over leading axes."""
+
+    info: LawInfo
+    options: dict[str, float | int | str]
+    verifier: VerifierName
+    reads_raw_rows: bool
+
+    def accept_prob(self, rows: RowPair, draft_columns: Array) -> Array:
+        """Return a(x) of the drafted columns.
+
+        Args:
+            rows: rows [..., num_columns].
+            draft_columns: [...], integer column of each drafted token.
+
+        Returns:
+            [...], in [0, 1].
+        """
+        ...
+
+    def accept_probs(self, rows: RowPair) -> Array:
+        """Return a(x) of every column: [..., num_columns]; 0 where neither row has the token."""
+        ...
+
+    def is_kept(self, rows: RowPair, draft_columns: Array) -> Array:
+        """Return [...], whether the rule keeps the drafted token without a coin."""
+        ...
+
+    def recovered_probs(self, rows: RowPair, draft_columns: Array | None = None) -> Array:
+        """Return the row drawn from on rejection: [..., num_columns], sums to 1.
+
+        `draft_columns` are the rejected tokens; only `sample_match` depends on them, and without
+        them it returns the average over rejected tokens.
+        """
+        ...
+
+    def emitted_probs(self, rows: RowPair) -> Array:
+        """Return the closed form of the row emitted at a drafted position: [..., num_columns]."""
+        ...
+
+    def acceptance_rate(self, rows: RowPair) -> Array:
+        """Return the closed form of A = sum q a: [...]."""
+        ...
+
+    def total_variation(self, rows: RowPair) -> Array:
+        """Return the closed form of TV(emitted, target): [...]; 0 for an exact law."""
+        ...

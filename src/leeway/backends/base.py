@@ -1,0 +1,90 @@
+"""Backends: the one thing asked of a model, whatever runs it.
+
+In: for each sequence its new token ids and which of them need logits. Out: logits and final hidden
+states. A backend owns its KV cache and knows nothing of laws, drafts, sampling or text.
+
+A sequence is an integer handle. Its cached length grows by what `forward` is given and shrinks by
+`truncate`; after `truncate(handle, n)` all later logits are as if the tokens behind n had never
+been seen (bit for bit, except where `exact_rollback` is False).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceInput:
+    """New tokens of one sequence in one forward.
+
+    `num_logit_rows` asks for logits at the last so many of the new tokens (0 for a prompt chunk
+    that is not the last one).
+    """
+
+    handle: int
+    token_ids: Sequence[int]
+    num_logit_rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardOutput:
+    """Result of one forward; valid until the next one (arrays may be views of device buffers).
+
+    Attributes:
+        logits: [sum of num_logit_rows, vocab_size], inputs in order.
+        hidden: [sum of new tokens, hidden_size], final hidden states behind the last norm.
+    """
+
+    logits: NDArray[np.float32]
+    hidden: NDArray[np.float32]
+
+
+class Backend(Protocol):
+    """A model that can be run forward on several sequences at once.
+
+    `capacity_tokens` counts cache slots in all; `block_len` is the unit in which they are taken.
+    `exact_rollback` says whether truncation is bit-clean. `prefill_chunk_len` is the longest
+    number of new tokens one forward should carry.
+    """
+
+    vocab_size: int
+    hidden_size: int
+    context_len: int
+    capacity_tokens: int
+    block_len: int
+    exact_rollback: bool
+    prefill_chunk_len: int
+
+    def open(self) -> int:
+        """Return the handle of a new, empty sequence."""
+        ...
+
+    def cached_len(self, handle: int) -> int:
+        """Return how many tokens of the sequence are in the cache."""
+        ...
+
+    def forward(self, inputs: Sequence[SequenceInput]) -> ForwardOutput:
+        """Append the new tokens of each sequence and return the rows asked for.
+
+        Raises:
+            CapacityError: the cache has no room; nothing was appended.
+            BackendError: the model gave a number that is not finite.
+        """
+        ...
+
+    def truncate(self, handle: int, kept_len: int) -> None:
+        """Forget all cached tokens of the sequence behind the first `kept_len`."""
+        ...
+
+    def close(self, handle: int) -> None:
+        """Give back everything the sequence holds."""
+        ...
+
+    def describe(self) -> dict[str, str | int | float | bool]:
+        """Return the settings in force (precisions, threads, row shape), for /health and doctor."""
+        ...

@@ -1,0 +1,94 @@
+"""Errors that a user can act on; the tree below is the whole of it.
+
+    LeewayError                    exit code 2, HTTP 400
+    ├── ConfigError                a flag, environment variable or file key is wrong or conflicts
+    ├── RequestError               a request's field is wrong (names the field)
+    │   ├── LawError               unknown law, option or value; not allowed by the server
+    │   ├── ContextLengthError     prompt longer than the model's context
+    │   ├── CapacityError          the request can never fit the KV cache
+    │   └── UnknownModelError      HTTP 404
+    ├── ModelError                 a model file cannot be used: corrupt, unknown architecture ...
+    │   └── FetchError             a model cannot be had from any source
+    └── BackendError               exit code 1, HTTP 500: a forward failed (e.g. NaN logits)
+
+Every message names the value, what is allowed and the next step.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class LeewayError(Exception):
+    """Base of all errors shown to the user as one message, without a traceback."""
+
+    exit_code = 2
+    http_status = 400
+    code = "invalid_request_error"
+
+    def __init__(self, message: str, *, param: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+
+
+class ConfigError(LeewayError):
+    """A setting is wrong, unknown, or conflicts with another; names where each came from."""
+
+    code = "config_error"
+
+
+class RequestError(LeewayError):
+    """A field of a request is wrong; `param` names it."""
+
+
+class LawError(RequestError):
+    """An acceptance law or one of its options is unknown, out of range or not allowed."""
+
+    code = "invalid_law"
+
+
+class ContextLengthError(RequestError):
+    """The prompt does not fit the model's context."""
+
+    code = "context_length_exceeded"
+
+
+class CapacityError(RequestError):
+    """The request can never fit the KV cache that this process was given."""
+
+    code = "kv_capacity_exceeded"
+
+
+class UnknownModelError(RequestError):
+    """The request names a model that is not served."""
+
+    http_status = 404
+    code = "model_not_found"
+
+
+class ModelError(LeewayError):
+    """A model file cannot be used."""
+
+    code = "model_error"
+
+
+class FetchError(ModelError):
+    """A model cannot be had from any of its sources."""
+
+    code = "model_unavailable"
+
+
+class BackendError(LeewayError):
+    """A forward pass failed."""
+
+    exit_code = 1
+    http_status = 500
+    code = "backend_error"
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return "; did you mean 'x'?" for the closest known word, or an empty string."""
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

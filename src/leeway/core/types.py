@@ -1,0 +1,137 @@
+"""Values that pass the doors between rooms: small, frozen, without behaviour of their own.
+
+Only sequences, caches and queues are mutable, and they live in their own rooms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leeway.core.errors import LeewayError
+from leeway.core.receipt import LawOption, Receipt
+
+FloatArray = NDArray[np.floating[Any]]
+IntArray = NDArray[np.integer[Any]]
+
+
+class FinishReason(StrEnum):
+    """Why a request ended."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    CANCELLED = "cancelled"
+    ERROR = "error"
+
+
+class Provenance(StrEnum):
+    """Where an output token came from."""
+
+    ACCEPTED = "accepted"
+    RECOVERED = "recovered"
+    BONUS = "bonus"
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """The acceptance law asked for: a name that `leeway laws` lists, and its options."""
+
+    law: str = "rejection"
+    options: Mapping[str, LawOption] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """How the user asked for tokens to be drawn; checked by `sampling.params.check`.
+
+    `temperature` 0 is greedy. `top_k` 0, `top_p` 1 and `min_p` 0 are off. `seed` None draws a
+    fresh one, which the answer reports. `logit_bias` maps token ids to additive logits.
+    """
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    seed: int | None = None
+    max_tokens: int = 256
+    stop: tuple[str, ...] = ()
+    stop_token_ids: tuple[int, ...] = ()
+    ignore_eos: bool = False
+    logit_bias: Mapping[int, float] = field(default_factory=lambda: MappingProxyType({}))
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One prompt to continue. `acceptance` None takes the engine's own law."""
+
+    request_id: str
+    prompt_token_ids: tuple[int, ...]
+    sampling: SamplingParams = SamplingParams()
+    acceptance: Acceptance | None = None
+    num_speculative_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Probability rows over named columns, possibly fewer than the vocabulary.
+
+    Attributes:
+        probs: [num_rows, num_columns], each row sums to 1.
+        token_ids: [num_columns], ascending; None means that column j is token j. Tokens without
+            a column have probability zero in every row.
+    """
+
+    probs: FloatArray
+    token_ids: IntArray | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Drafted tokens of one sequence and the rows they were drawn from.
+
+    `rows` None means point mass: each token was proposed with certainty (n-gram, greedy draft).
+    """
+
+    token_ids: tuple[int, ...]
+    rows: Rows | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerData:
+    """What a model file says about text; made by `models`, read by `text`.
+
+    `tokenizer_json` is a serialised Hugging Face tokenizer.
+    """
+
+    tokenizer_json: str
+    chat_template: str | None
+    bos_token_id: int | None
+    eos_token_ids: tuple[int, ...]
+    add_bos: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OutputDelta:
+    """What one step adds to one request's answer, ready to stream.
+
+    `text` may lag behind `token_ids` while a character or a stop string is undecided; the deltas
+    of a request, joined, are its whole text. `provenance` has one entry a token. The last delta has
+    a `finish_reason` and the `receipt`.
+    """
+
+    request_id: str
+    token_ids: tuple[int, ...]
+    provenance: tuple[Provenance, ...]
+    text: str
+    finish_reason: FinishReason | None = None
+    error: LeewayError | None = None
+    receipt: Receipt | None = None

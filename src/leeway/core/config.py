@@ -1,0 +1,320 @@
+"""Configuration: every setting, read once, with where it came from.
+
+Precedence: flag > environment > file > default. The file is `--config` or `LEEWAY_CONFIG`, else
+`./leeway.toml`, else `leeway/config.toml` in the user's configuration folder; the first found is
+the only one read. An unknown key or an unknown `LEEWAY_` variable is an error that names it.
+
+In: flags as a mapping, the environment, a TOML file. Out: one frozen `Config`. No other module
+reads the environment. Deliberately does not know which laws or models exist.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, cast
+
+from leeway.core.config_acceptance import Value, resolve_acceptance
+from leeway.core.config_settings import DEFAULT_MODEL, ENV_PREFIX, SETTINGS, Setting
+from leeway.core.config_values import DEFAULT_ORIGIN, Layer, Origin
+from leeway.core.errors import ConfigError, did_you_mean
+from leeway.core.types import Acceptance, SamplingParams
+
+WeightsName = Literal["int8", "int4", "16bit", "f32"]
+KVCacheName = Literal["16bit", "u8"]
+RowShape = Literal["stable", "fast"]
+DrafterName = Literal["none", "ngram", "draft_model"]
+
+CONFIG_ENV = ENV_PREFIX + "CONFIG"
+CONFIG_NAME = "leeway.toml"
+
+
+def _no_origins() -> Mapping[str, Origin]:
+    return MappingProxyType({})
+
+
+def default_cache_dir(environ: Mapping[str, str] | None = None) -> Path:
+    """Return the folder of fetched models: LEEWAY_CACHE_DIR, else leeway in XDG_CACHE_HOME."""
+    env = os.environ if environ is None else environ
+    own = env.get(ENV_PREFIX + "CACHE_DIR", "").strip()
+    if own:
+        return Path(own).expanduser()
+    return _base_dir(env, "XDG_CACHE_HOME", ".cache") / "leeway"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """What an engine is built from. `origins` says by field name where a value came from.
+
+    `kv_memory_bytes` None takes what is free, `num_threads` None all cores. `draft_model` is set
+    exactly when `drafter` is `draft_model`.
+    """
+
+    model: str = DEFAULT_MODEL
+    weights: WeightsName = "int8"
+    kv_cache: KVCacheName = "16bit"
+    kv_memory_bytes: int | None = None
+    num_threads: int | None = None
+    row_shape: RowShape = "stable"
+    max_num_seqs: int = 8
+    prefill_chunk_len: int = 512
+    drafter: DrafterName = "ngram"
+    draft_model: str | None = None
+    draft_weights: WeightsName = "int8"
+    num_speculative_tokens: int = 3
+    acceptance: Acceptance = field(default_factory=Acceptance)
+    cache_dir: Path = field(default_factory=default_cache_dir)
+    origins: Mapping[str, Origin] = field(default_factory=_no_origins, compare=False, repr=False)
+
+    def origin(self, name: str) -> Origin:
+        """Return where this field's value came from."""
+        return self.origins.get(name, DEFAULT_ORIGIN)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """What a server is built from.
+
+    `allow_laws` None allows the exact laws and the engine's own; `("all",)` every law. `api_key`
+    None asks for none. `port` 0 takes a free one.
+    """
+
+    engine: EngineConfig = field(default_factory=EngineConfig)
+    host: str = "127.0.0.1"
+    port: int = 8000
+    allow_laws: tuple[str, ...] | None = None
+    api_key: str | None = field(default=None, repr=False)
+    origins: Mapping[str, Origin] = field(default_factory=_no_origins, compare=False, repr=False)
+
+    def origin(self, name: str) -> Origin:
+        """Return where this field's value came from."""
+        return self.origins.get(name, DEFAULT_ORIGIN)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Everything resolved: what `leeway config show` prints.
+
+    `values` has every setting of the table, checked, with its origin; `file` is the file read.
+    """
+
+    server: ServerConfig
+    sampling: SamplingParams
+    values: Mapping[str, Value]
+    file: Path | None
+
+    @property
+    def engine(self) -> EngineConfig:
+        """The engine's part."""
+        return self.server.engine
+
+    def is_on(self, name: str) -> bool:
+        """Return a switch of the output group."""
+        return bool(self.values[name].value)
+
+
+def resolve(
+    flags: Mapping[str, object] | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    config_path: Path | str | None = None,
+    cwd: Path | None = None,
+) -> Config:
+    """Return the configuration in force.
+
+    Args:
+        flags: values given on the command line by setting name; None values were not given.
+        environ: the environment; `os.environ` when None.
+        config_path: the file named by `--config`.
+        cwd: where `leeway.toml` is looked for; the working folder when None.
+
+    Raises:
+        ConfigError: a value, name or combination is wrong; names it and its origin.
+    """
+    env = os.environ if environ is None else environ
+    file = _find_file(config_path, env, Path.cwd() if cwd is None else cwd)
+    raw = _file_layer(file) | _env_layer(env)
+    for name, value in (flags or {}).items():
+        if value is not None:
+            raw[name] = (value, Origin("flag", _setting(name, "flag").flag))
+    return _build({name: _read(name, *raw[name]) for name in raw}, env, file)
+
+
+def engine_config(**settings: object) -> EngineConfig:
+    """Return the engine's configuration from Python arguments; reads no file.
+
+    Takes the names of `EngineConfig`'s fields and those of the settings table (such as
+    `typical_threshold` or `kv_memory`). `acceptance` excludes the law settings.
+
+    Raises:
+        ConfigError: as `resolve`.
+    """
+    acceptance = settings.pop("acceptance", None)
+    if "kv_memory_bytes" in settings:
+        settings["kv_memory"] = settings.pop("kv_memory_bytes")
+    given = {
+        name: _read(name, value, Origin("api", f"argument {_setting(name, 'argument').name}"))
+        for name, value in settings.items()
+    }
+    if acceptance is not None:
+        law_names = [name for name in given if SETTINGS[name].group == "law"]
+        if law_names:
+            raise ConfigError(
+                f"argument acceptance and argument {law_names[0]} both choose a law; drop one",
+                param=law_names[0],
+            )
+        if not isinstance(acceptance, Acceptance):
+            raise ConfigError(
+                f"acceptance {acceptance!r} is not an Acceptance; write "
+                "Acceptance('typical', {'delta': 0.3})",
+                param="acceptance",
+            )
+        origin = Origin("api", "argument acceptance")
+        given["law"] = Value(acceptance.law, origin)
+        given["law_option"] = Value(dict(acceptance.options), origin)
+    return _build(given, os.environ, None).engine
+
+
+def _setting(name: str, kind: str) -> Setting:
+    if name not in SETTINGS:
+        hint = did_you_mean(name, SETTINGS)
+        raise ConfigError(f"unknown {kind} {name!r}{hint}; `leeway config show` lists all")
+    return SETTINGS[name]
+
+
+def _read(name: str, raw: object, origin: Origin) -> Value:
+    setting = SETTINGS[name]
+    try:
+        return Value(setting.reader(raw), origin)
+    except ValueError as reason:
+        shown = "(hidden)" if setting.is_secret else repr(raw)
+        raise ConfigError(f"{name} {shown} (from {origin}) {reason}", param=name) from None
+
+
+def _base_dir(env: Mapping[str, str], variable: str, fallback: str) -> Path:
+    given = env.get(variable, "").strip()
+    return Path(given) if given else Path.home() / fallback
+
+
+def _find_file(given: Path | str | None, env: Mapping[str, str], cwd: Path) -> Path | None:
+    named = [(given, "--config"), (env.get(CONFIG_ENV), CONFIG_ENV)]
+    for path, origin in named:
+        if path:
+            found = Path(path).expanduser()
+            if not found.is_file():
+                raise ConfigError(
+                    f"configuration file {str(path)!r} (from {origin}) is not a file; "
+                    "name an existing TOML file or drop it"
+                )
+            return found
+    local = cwd / CONFIG_NAME
+    if local.is_file():
+        return local if cwd != Path.cwd() else Path(CONFIG_NAME)
+    own = _base_dir(env, "XDG_CONFIG_HOME", ".config") / "leeway" / "config.toml"
+    return own if own.is_file() else None
+
+
+def _file_layer(file: Path | None) -> dict[str, tuple[object, Origin]]:
+    if file is None:
+        return {}
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as reason:
+        raise ConfigError(f"configuration file {file} cannot be read as TOML: {reason}") from None
+    layer: dict[str, tuple[object, Origin]] = {}
+    for key, value in content.items():
+        if key not in SETTINGS:
+            hint = did_you_mean(key, SETTINGS)
+            raise ConfigError(
+                f"unknown key {key!r} in {file}{hint}; `leeway config show` lists all", param=key
+            )
+        layer[key] = (value, Origin("file", f"{file}: {key}"))
+    return layer
+
+
+def _env_layer(env: Mapping[str, str]) -> dict[str, tuple[object, Origin]]:
+    known = {setting.env: name for name, setting in SETTINGS.items()}
+    layer: dict[str, tuple[object, Origin]] = {}
+    for variable in sorted(env):
+        if not variable.startswith(ENV_PREFIX) or variable == CONFIG_ENV:
+            continue
+        if variable not in known:
+            hint = did_you_mean(variable, [*known, CONFIG_ENV])
+            raise ConfigError(
+                f"unknown environment variable {variable!r}{hint}; `leeway config show` lists all"
+            )
+        layer[known[variable]] = (env[variable], Origin("env", variable))
+    if env.get("NO_COLOR"):
+        layer.setdefault("no_color", (True, Origin("env", "NO_COLOR")))
+    return layer
+
+
+def _build(given: dict[str, Value], env: Mapping[str, str], file: Path | None) -> Config:
+    values = {
+        name: given.get(name, Value(setting.default, DEFAULT_ORIGIN))
+        for name, setting in SETTINGS.items()
+    }
+    if values["cache_dir"].value is None:
+        values["cache_dir"] = Value(default_cache_dir(env), values["cache_dir"].origin)
+    _resolve_drafter(values)
+    acceptance, law_origin = resolve_acceptance(values)
+    origins: dict[str, Origin] = {name: value.origin for name, value in values.items()}
+    origins |= {"acceptance": law_origin, "kv_memory_bytes": origins["kv_memory"]}
+    plain = cast(dict[str, Any], {name: value.value for name, value in values.items()})
+    same_name = [name for name in EngineConfig.__dataclass_fields__ if name in plain]
+    engine = EngineConfig(
+        **{name: plain[name] for name in same_name},
+        kv_memory_bytes=plain["kv_memory"],
+        acceptance=acceptance,
+        origins=MappingProxyType(origins),
+    )
+    server = ServerConfig(
+        engine=engine,
+        host=plain["host"],
+        port=plain["port"],
+        allow_laws=plain["allow_laws"],
+        api_key=plain["api_key"],
+        origins=MappingProxyType(origins),
+    )
+    in_group = {name for name, setting in SETTINGS.items() if setting.group == "sampling"}
+    sampling = SamplingParams(**{name: plain[name] for name in in_group})
+    return Config(server, sampling, MappingProxyType(values), file)
+
+
+def _resolve_drafter(values: dict[str, Value]) -> None:
+    """Let `draft_model` imply its drafter; refuse either without the other."""
+    drafter, model = values["drafter"], values["draft_model"]
+    if drafter.value == "draft_model" and model.value is None:
+        raise ConfigError(
+            f"drafter 'draft_model' (from {drafter.origin}) needs a model; give --draft-model",
+            param="draft_model",
+        )
+    if model.value is None or drafter.value == "draft_model":
+        return
+    if not drafter.is_given:
+        values["drafter"] = Value("draft_model", model.origin)
+    elif drafter.origin.is_above(model.origin):
+        values["draft_model"] = Value(None, drafter.origin)
+    else:
+        raise ConfigError(
+            f"draft_model {model.value!r} (from {model.origin}) does nothing with drafter "
+            f"{drafter.value!r} (from {drafter.origin}); drop one, or use --drafter draft_model",
+            param="draft_model",
+        )
+
+
+__all__ = [
+    "Config",
+    "EngineConfig",
+    "Layer",
+    "Origin",
+    "ServerConfig",
+    "Value",
+    "default_cache_dir",
+    "engine_config",
+    "resolve",
+]

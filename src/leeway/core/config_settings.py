@@ -1,0 +1,284 @@
+"""Configuration: the table of every setting, once.
+
+One row gives a setting's name (which is the flag `--name`, the variable `LEEWAY_NAME` and the file
+key `name`), what it means, how it is read and its default. Help texts, `config show`, unknown-name
+errors and the resolver all read this table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from leeway.core import config_values as read
+from leeway.core.rng import MAX_SEED
+
+Group = Literal["model", "drafting", "law", "server", "sampling", "output"]
+
+ENV_PREFIX = "LEEWAY_"
+DEFAULT_MODEL = "smollm2-135m-instruct"
+WEIGHTS = ("int8", "int4", "16bit", "f32")
+KV_CACHES = ("16bit", "u8")
+ROW_SHAPES = ("stable", "fast")
+DRAFTERS = ("none", "ngram", "draft_model")
+CASCADE_RULES = ("opt", "tokenv1", "tokenv2", "tokenv3")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting. `unset` says in words what a default of None means."""
+
+    name: str
+    group: Group
+    meaning: str
+    reader: read.Reader
+    default: object = None
+    unset: str = "unset"
+    short: str = ""
+    is_switch: bool = False
+    is_list: bool = False
+    is_secret: bool = False
+
+    @property
+    def flag(self) -> str:
+        """The long flag."""
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def env(self) -> str:
+        """The environment variable."""
+        return ENV_PREFIX + self.name.upper()
+
+    def show(self, value: object) -> str:
+        """Return the value as a user reads it."""
+        if value is None:
+            return self.unset
+        if self.is_secret:
+            return "(hidden)"
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, dict):
+            return ", ".join(f"{key}={item}" for key, item in value.items()) or "none"
+        if isinstance(value, tuple):
+            return ", ".join(repr(item) if self.name == "stop" else item for item in value)
+        if self.name == "kv_memory" and isinstance(value, int):
+            return read.format_size(value)
+        return str(value)
+
+
+_MODEL = (
+    Setting(
+        "model",
+        "model",
+        "A name that `leeway models` lists, a GGUF file or a safetensors folder.",
+        read.text,
+        DEFAULT_MODEL,
+        short="-m",
+    ),
+    Setting(
+        "weights",
+        "model",
+        "Precision of the weights: int8, int4, 16bit or f32.",
+        read.choice(*WEIGHTS),
+        "int8",
+    ),
+    Setting(
+        "kv_cache",
+        "model",
+        "Precision of the KV cache: 16bit, or u8 (half the memory; rollback is not bit-clean).",
+        read.choice(*KV_CACHES),
+        "16bit",
+    ),
+    Setting(
+        "kv_memory",
+        "model",
+        "Memory for the KV cache, like 2GiB.",
+        read.optional(read.size_bytes),
+        unset="from free memory",
+    ),
+    Setting(
+        "num_threads",
+        "model",
+        "Threads of a forward.",
+        read.optional(read.integer(1, 1024)),
+        unset="all cores",
+    ),
+    Setting(
+        "row_shape",
+        "model",
+        "stable: plain and speculative decoding agree to the bit; fast: quicker single rows.",
+        read.choice(*ROW_SHAPES),
+        "stable",
+    ),
+    Setting(
+        "max_num_seqs",
+        "model",
+        "Requests decoded together; further ones wait.",
+        read.integer(1, 256),
+        8,
+    ),
+    Setting(
+        "prefill_chunk_len",
+        "model",
+        "Longest part of a prompt that one forward carries, in tokens.",
+        read.integer(16, 8192),
+        512,
+    ),
+    Setting(
+        "cache_dir",
+        "model",
+        "Folder of fetched models.",
+        read.optional(read.path),
+        unset="leeway in the user's cache folder",
+    ),
+)
+
+_DRAFTING = (
+    Setting(
+        "drafter",
+        "drafting",
+        "Who proposes tokens: none, ngram (looks up the prompt) or draft_model (a second model).",
+        read.choice(*DRAFTERS),
+        "ngram",
+    ),
+    Setting(
+        "draft_model",
+        "drafting",
+        "Model that drafts; implies the drafter draft_model.",
+        read.optional(read.text),
+    ),
+    Setting(
+        "draft_weights",
+        "drafting",
+        "Precision of the draft model's weights: int8, int4, 16bit or f32.",
+        read.choice(*WEIGHTS),
+        "int8",
+    ),
+    Setting(
+        "num_speculative_tokens",
+        "drafting",
+        "Most draft tokens of one verify step; 0 drafts nothing.",
+        read.integer(0, 32),
+        3,
+    ),
+)
+
+_LAW = (
+    Setting(
+        "typical_threshold",
+        "law",
+        "Typical acceptance with this delta; 0 is off, higher is stricter.",
+        read.optional(read.number),
+        unset="off",
+    ),
+    Setting(
+        "typical_eps",
+        "law",
+        "Cap of typical acceptance.",
+        read.number,
+        1.0,
+    ),
+    Setting(
+        "cascade_threshold",
+        "law",
+        "Speculative cascade with this alpha; any number, 0 included, is on, higher is looser.",
+        read.optional(read.number),
+        unset="off",
+    ),
+    Setting(
+        "cascade_rule",
+        "law",
+        "Rule of the cascade: opt, tokenv1, tokenv2 or tokenv3.",
+        read.choice(*CASCADE_RULES),
+        "tokenv3",
+    ),
+    Setting(
+        "law",
+        "law",
+        "Acceptance law that `leeway laws` lists.",
+        read.optional(read.text),
+        unset="rejection, unless a threshold chooses one",
+    ),
+    Setting(
+        "law_option",
+        "law",
+        "Option of the law as key=value; may be repeated.",
+        read.law_options,
+        unset="none",
+        is_list=True,
+    ),
+)
+
+_SERVER = (
+    Setting("host", "server", "Address to listen on.", read.text, "127.0.0.1"),
+    Setting(
+        "port", "server", "Port to listen on; 0 takes a free one.", read.integer(0, 65535), 8000
+    ),
+    Setting(
+        "allow_laws",
+        "server",
+        "Laws that a request may choose: names with commas between, or all.",
+        read.optional(read.words),
+        unset="exact ones and the server's own",
+    ),
+    Setting(
+        "api_key",
+        "server",
+        "Key that requests must carry as a bearer token.",
+        read.optional(read.text),
+        unset="none asked for",
+        is_secret=True,
+    ),
+)
+
+_SAMPLING = (
+    Setting(
+        "max_tokens",
+        "sampling",
+        "Most tokens of an answer.",
+        read.integer(1),
+        256,
+        short="-n",
+    ),
+    Setting("temperature", "sampling", "0 is greedy.", read.number, 1.0),
+    Setting("top_k", "sampling", "Keep the k likeliest tokens; 0 is off.", read.integer(0), 0),
+    Setting("top_p", "sampling", "Keep the likeliest tokens up to this mass.", read.number, 1.0),
+    Setting(
+        "min_p",
+        "sampling",
+        "Drop tokens below this share of the likeliest one; 0 is off.",
+        read.number,
+        0.0,
+    ),
+    Setting(
+        "seed",
+        "sampling",
+        "Same seed, same text.",
+        read.optional(read.integer(0, MAX_SEED)),
+        unset="a fresh one, which the receipt names",
+        short="-s",
+    ),
+    Setting(
+        "stop",
+        "sampling",
+        "Text that ends the answer; may be repeated.",
+        read.texts,
+        (),
+        unset="none",
+        is_list=True,
+    ),
+    Setting("presence_penalty", "sampling", "Off at 0.", read.number, 0.0),
+    Setting("frequency_penalty", "sampling", "Off at 0.", read.number, 0.0),
+    Setting("repetition_penalty", "sampling", "Off at 1.", read.number, 1.0),
+)
+
+_OUTPUT = (
+    Setting("json", "output", "Print JSON.", read.switch, False, is_switch=True),
+    Setting("quiet", "output", "Print results only.", read.switch, False, is_switch=True),
+    Setting("no_color", "output", "Print without colour.", read.switch, False, is_switch=True),
+)
+
+SETTINGS: dict[str, Setting] = {
+    setting.name: setting
+    for setting in (*_MODEL, *_DRAFTING, *_LAW, *_SERVER, *_SAMPLING, *_OUTPUT)
+}

@@ -3,7 +3,8 @@
     LeewayError                    exit code 2, HTTP 400
     ├── ConfigError                a flag, environment variable or file key is wrong or conflicts
     ├── RequestError               a request's field is wrong (names the field)
-    │   ├── LawError               unknown law, option or value; not allowed by the server
+    │   ├── LawError               unknown law, option or value
+    │   │   └── LawNotAllowedError HTTP 403: above the server's ceiling
     │   ├── ContextLengthError     prompt longer than the model's context
     │   ├── CapacityError          the request can never fit the KV cache
     │   └── UnknownModelError      HTTP 404
@@ -44,9 +45,16 @@ class RequestError(LeewayError):
 
 
 class LawError(RequestError):
-    """An acceptance law or one of its options is unknown, out of range or not allowed."""
+    """An acceptance law or one of its options is unknown or out of range."""
 
     code = "invalid_law"
+
+
+class LawNotAllowedError(LawError):
+    """The law exists, but this server does not let a request choose it."""
+
+    http_status = 403
+    code = "law_not_allowed"
 
 
 class ContextLengthError(RequestError):

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any, Literal, cast
 
 from leeway.core.config_acceptance import Value, resolve_acceptance
-from leeway.core.config_settings import DEFAULT_MODEL, ENV_PREFIX, SETTINGS, Setting
+from leeway.core.config_settings import DEFAULT_MODEL, ENV_PREFIX, SETTINGS
 from leeway.core.config_values import DEFAULT_ORIGIN, Layer, Origin
 from leeway.core.errors import ConfigError, did_you_mean
 from leeway.core.types import Acceptance, SamplingParams
@@ -31,6 +31,7 @@ DrafterName = Literal["none", "ngram", "draft_model"]
 
 CONFIG_ENV = ENV_PREFIX + "CONFIG"
 CONFIG_NAME = "leeway.toml"
+_ENGINE_GROUPS = ("model", "drafting", "law")
 
 
 def _no_origins() -> Mapping[str, Origin]:
@@ -140,7 +141,7 @@ def resolve(
     raw = _file_layer(file) | _env_layer(env)
     for name, value in (flags or {}).items():
         if value is not None:
-            raw[name] = (value, Origin("flag", _setting(name, "flag").flag))
+            raw[name] = (value, Origin("flag", SETTINGS[name].flag))
     return _build({name: _read(name, *raw[name]) for name in raw}, env, file)
 
 
@@ -156,10 +157,13 @@ def engine_config(**settings: object) -> EngineConfig:
     acceptance = settings.pop("acceptance", None)
     if "kv_memory_bytes" in settings:
         settings["kv_memory"] = settings.pop("kv_memory_bytes")
-    given = {
-        name: _read(name, value, Origin("api", f"argument {_setting(name, 'argument').name}"))
-        for name, value in settings.items()
-    }
+    known = {name for name in SETTINGS if SETTINGS[name].group in _ENGINE_GROUPS}
+    given = {}
+    for name, value in settings.items():
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise ConfigError(f"unknown argument {name!r}{hint}; known are {', '.join(sorted(known))}")
+        given[name] = _read(name, value, Origin("api", f"argument {name}"))
     if acceptance is not None:
         law_names = [name for name in given if SETTINGS[name].group == "law"]
         if law_names:
@@ -177,13 +181,6 @@ def engine_config(**settings: object) -> EngineConfig:
         given["law"] = Value(acceptance.law, origin)
         given["law_option"] = Value(dict(acceptance.options), origin)
     return _build(given, os.environ, None).engine
-
-
-def _setting(name: str, kind: str) -> Setting:
-    if name not in SETTINGS:
-        hint = did_you_mean(name, SETTINGS)
-        raise ConfigError(f"unknown {kind} {name!r}{hint}; `leeway config show` lists all")
-    return SETTINGS[name]
 
 
 def _read(name: str, raw: object, origin: Origin) -> Value:
@@ -240,7 +237,7 @@ def _env_layer(env: Mapping[str, str]) -> dict[str, tuple[object, Origin]]:
     known = {setting.env: name for name, setting in SETTINGS.items()}
     layer: dict[str, tuple[object, Origin]] = {}
     for variable in sorted(env):
-        if not variable.startswith(ENV_PREFIX) or variable == CONFIG_ENV:
+        if not variable.startswith(ENV_PREFIX) or variable == CONFIG_ENV or not env[variable]:
             continue
         if variable not in known:
             hint = did_you_mean(variable, [*known, CONFIG_ENV])

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import cast
 
+from leeway.core.config_settings import CASCADE_RULES
 from leeway.core.config_values import Origin
 from leeway.core.errors import ConfigError
 from leeway.core.receipt import LawOption
@@ -63,9 +64,11 @@ def resolve_acceptance(values: Mapping[str, Value]) -> tuple[Acceptance, Origin]
         return _by_name(law, options, given)
     choice = chosen[0]
     if law.value is not None and law.value != choice.law:
+        is_rule = choice.law in CASCADE_RULES and law.value in CASCADE_RULES
+        remedy = f"name the rule with --cascade-rule {law.value}" if is_rule else choice.remedy
         raise ConfigError(
             f"law {law.value!r} (from {law.origin}) and {choice.law!r} (from {choice.origin}) "
-            f"cannot work together; drop the first or {choice.remedy}",
+            f"cannot work together; drop the first or {remedy}",
             param="law",
         )
     for key in given:

@@ -26,14 +26,19 @@ CASCADE_RULES = ("opt", "tokenv1", "tokenv2", "tokenv3")
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting. `unset` says in words what a default of None means."""
+    """One setting. `unset` says in words what a default of None means.
+
+    `metavar` stands for the value in help texts; `choices` are offered by shell completion.
+    """
 
     name: str
     group: Group
     meaning: str
     reader: read.Reader
     default: object = None
+    metavar: str = ""
     unset: str = "unset"
+    choices: tuple[str, ...] = ()
     short: str = ""
     is_switch: bool = False
     is_list: bool = False
@@ -74,6 +79,7 @@ _MODEL = (
         read.text,
         DEFAULT_MODEL,
         short="-m",
+        metavar="MODEL",
     ),
     Setting(
         "weights",
@@ -81,6 +87,8 @@ _MODEL = (
         "Precision of the weights: int8, int4, 16bit or f32.",
         read.choice(*WEIGHTS),
         "int8",
+        metavar="NAME",
+        choices=WEIGHTS,
     ),
     Setting(
         "kv_cache",
@@ -88,6 +96,8 @@ _MODEL = (
         "Precision of the KV cache: 16bit, or u8 (half the memory; rollback is not bit-clean).",
         read.choice(*KV_CACHES),
         "16bit",
+        metavar="NAME",
+        choices=KV_CACHES,
     ),
     Setting(
         "kv_memory",
@@ -95,6 +105,7 @@ _MODEL = (
         "Memory for the KV cache, like 2GiB.",
         read.optional(read.size_bytes),
         unset="from free memory",
+        metavar="SIZE",
     ),
     Setting(
         "num_threads",
@@ -102,6 +113,7 @@ _MODEL = (
         "Threads of a forward.",
         read.optional(read.integer(1, 1024)),
         unset="all cores",
+        metavar="N",
     ),
     Setting(
         "row_shape",
@@ -109,6 +121,8 @@ _MODEL = (
         "stable: plain and speculative decoding agree to the bit; fast: quicker single rows.",
         read.choice(*ROW_SHAPES),
         "stable",
+        metavar="NAME",
+        choices=ROW_SHAPES,
     ),
     Setting(
         "max_num_seqs",
@@ -116,6 +130,7 @@ _MODEL = (
         "Requests decoded together; further ones wait.",
         read.integer(1, 256),
         8,
+        metavar="N",
     ),
     Setting(
         "prefill_chunk_len",
@@ -123,6 +138,7 @@ _MODEL = (
         "Longest part of a prompt that one forward carries, in tokens.",
         read.integer(16, 8192),
         512,
+        metavar="N",
     ),
     Setting(
         "cache_dir",
@@ -130,6 +146,7 @@ _MODEL = (
         "Folder of fetched models.",
         read.optional(read.path),
         unset="leeway in the user's cache folder",
+        metavar="PATH",
     ),
 )
 
@@ -140,12 +157,15 @@ _DRAFTING = (
         "Who proposes tokens: none, ngram (looks up the prompt) or draft_model (a second model).",
         read.choice(*DRAFTERS),
         "ngram",
+        metavar="NAME",
+        choices=DRAFTERS,
     ),
     Setting(
         "draft_model",
         "drafting",
         "Model that drafts; implies the drafter draft_model.",
         read.optional(read.text),
+        metavar="MODEL",
     ),
     Setting(
         "draft_weights",
@@ -153,6 +173,8 @@ _DRAFTING = (
         "Precision of the draft model's weights: int8, int4, 16bit or f32.",
         read.choice(*WEIGHTS),
         "int8",
+        metavar="NAME",
+        choices=WEIGHTS,
     ),
     Setting(
         "num_speculative_tokens",
@@ -160,6 +182,7 @@ _DRAFTING = (
         "Most draft tokens of one verify step; 0 drafts nothing.",
         read.integer(0, 32),
         3,
+        metavar="N",
     ),
 )
 
@@ -170,6 +193,7 @@ _LAW = (
         "Typical acceptance with this delta; 0 is off, higher is stricter.",
         read.optional(read.number),
         unset="off",
+        metavar="DELTA",
     ),
     Setting(
         "typical_eps",
@@ -177,6 +201,7 @@ _LAW = (
         "Cap of typical acceptance.",
         read.number,
         1.0,
+        metavar="EPS",
     ),
     Setting(
         "cascade_threshold",
@@ -184,6 +209,7 @@ _LAW = (
         "Speculative cascade with this alpha; any number, 0 included, is on, higher is looser.",
         read.optional(read.number),
         unset="off",
+        metavar="ALPHA",
     ),
     Setting(
         "cascade_rule",
@@ -191,6 +217,8 @@ _LAW = (
         "Rule of the cascade: opt, tokenv1, tokenv2 or tokenv3.",
         read.choice(*CASCADE_RULES),
         "tokenv3",
+        metavar="NAME",
+        choices=CASCADE_RULES,
     ),
     Setting(
         "law",
@@ -198,6 +226,7 @@ _LAW = (
         "Acceptance law that `leeway laws` lists.",
         read.optional(read.text),
         unset="rejection, unless a threshold chooses one",
+        metavar="NAME",
     ),
     Setting(
         "law_option",
@@ -206,13 +235,26 @@ _LAW = (
         read.law_options,
         unset="none",
         is_list=True,
+        metavar="KEY=VALUE",
     ),
 )
 
 _SERVER = (
-    Setting("host", "server", "Address to listen on.", read.text, "127.0.0.1"),
     Setting(
-        "port", "server", "Port to listen on; 0 takes a free one.", read.integer(0, 65535), 8000
+        "host",
+        "server",
+        "Address to listen on.",
+        read.text,
+        "127.0.0.1",
+        metavar="ADDRESS",
+    ),
+    Setting(
+        "port",
+        "server",
+        "Port to listen on; 0 takes a free one.",
+        read.integer(0, 65535),
+        8000,
+        metavar="N",
     ),
     Setting(
         "allow_laws",
@@ -220,6 +262,7 @@ _SERVER = (
         "Laws that a request may choose: names with commas between, or all.",
         read.optional(read.words),
         unset="exact ones and the server's own",
+        metavar="NAMES",
     ),
     Setting(
         "api_key",
@@ -228,6 +271,7 @@ _SERVER = (
         read.optional(read.text),
         unset="none asked for",
         is_secret=True,
+        metavar="KEY",
     ),
 )
 
@@ -239,16 +283,39 @@ _SAMPLING = (
         read.integer(1),
         256,
         short="-n",
+        metavar="N",
     ),
-    Setting("temperature", "sampling", "0 is greedy.", read.number, 1.0),
-    Setting("top_k", "sampling", "Keep the k likeliest tokens; 0 is off.", read.integer(0), 0),
-    Setting("top_p", "sampling", "Keep the likeliest tokens up to this mass.", read.number, 1.0),
+    Setting(
+        "temperature",
+        "sampling",
+        "0 is greedy.",
+        read.number,
+        1.0,
+        metavar="T",
+    ),
+    Setting(
+        "top_k",
+        "sampling",
+        "Keep the k likeliest tokens; 0 is off.",
+        read.integer(0),
+        0,
+        metavar="K",
+    ),
+    Setting(
+        "top_p",
+        "sampling",
+        "Keep the likeliest tokens up to this mass.",
+        read.number,
+        1.0,
+        metavar="P",
+    ),
     Setting(
         "min_p",
         "sampling",
         "Drop tokens below this share of the likeliest one; 0 is off.",
         read.number,
         0.0,
+        metavar="P",
     ),
     Setting(
         "seed",
@@ -257,6 +324,7 @@ _SAMPLING = (
         read.optional(read.integer(0, MAX_SEED)),
         unset="a fresh one, which the receipt names",
         short="-s",
+        metavar="N",
     ),
     Setting(
         "stop",
@@ -266,10 +334,32 @@ _SAMPLING = (
         (),
         unset="none",
         is_list=True,
+        metavar="TEXT",
     ),
-    Setting("presence_penalty", "sampling", "Off at 0.", read.number, 0.0),
-    Setting("frequency_penalty", "sampling", "Off at 0.", read.number, 0.0),
-    Setting("repetition_penalty", "sampling", "Off at 1.", read.number, 1.0),
+    Setting(
+        "presence_penalty",
+        "sampling",
+        "Off at 0.",
+        read.number,
+        0.0,
+        metavar="X",
+    ),
+    Setting(
+        "frequency_penalty",
+        "sampling",
+        "Off at 0.",
+        read.number,
+        0.0,
+        metavar="X",
+    ),
+    Setting(
+        "repetition_penalty",
+        "sampling",
+        "Off at 1.",
+        read.number,
+        1.0,
+        metavar="X",
+    ),
 )
 
 _OUTPUT = (

@@ -1,0 +1,1 @@
+"""Models: where weights come from: catalogue, fetching, GGUF and safetensors readers."""

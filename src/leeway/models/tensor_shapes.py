@@ -1,0 +1,69 @@
+"""Which tensors an architecture has and their shapes, under the names of `models.base`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from leeway.core.errors import ModelError
+from leeway.models.base import ArchitectureSpec
+
+Shape = tuple[int, ...]
+
+
+def expected_shapes(spec: ArchitectureSpec) -> dict[str, Shape]:
+    """Return every tensor the model must have; `rope_factors` is optional and not in here."""
+    shapes: dict[str, Shape] = {
+        "embed": (spec.vocab_size, spec.hidden_size),
+        "final_norm": (spec.hidden_size,),
+    }
+    if not spec.tied_output:
+        shapes["output"] = (spec.vocab_size, spec.hidden_size)
+    layer = _layer_shapes(spec)
+    for index in range(spec.num_layers):
+        shapes.update({f"layers.{index}.{part}": shape for part, shape in layer.items()})
+    return shapes
+
+
+def _layer_shapes(spec: ArchitectureSpec) -> dict[str, Shape]:
+    q_size = spec.num_heads * spec.head_size
+    kv_size = spec.num_kv_heads * spec.head_size
+    shapes: dict[str, Shape] = {
+        "attn_norm": (spec.hidden_size,),
+        "q": (q_size, spec.hidden_size),
+        "k": (kv_size, spec.hidden_size),
+        "v": (kv_size, spec.hidden_size),
+        "o": (spec.hidden_size, q_size),
+        "ffn_norm": (spec.hidden_size,),
+        "gate": (spec.ffn_size, spec.hidden_size),
+        "up": (spec.ffn_size, spec.hidden_size),
+        "down": (spec.hidden_size, spec.ffn_size),
+    }
+    if spec.attention_bias:
+        shapes |= {"q_bias": (q_size,), "k_bias": (kv_size,), "v_bias": (kv_size,)}
+    if spec.qk_norm:
+        shapes |= {"q_norm": (spec.head_size,), "k_norm": (spec.head_size,)}
+    return shapes
+
+
+def check_tensors(
+    source: str, spec: ArchitectureSpec, found: Mapping[str, Shape], own_names: Mapping[str, str]
+) -> None:
+    """Compare what a file holds with what its architecture needs.
+
+    `found` maps canonical names to shapes, `own_names` canonical names to the file's own.
+
+    Raises:
+        ModelError: a tensor is missing or has the wrong shape; the first such is named.
+    """
+    for name, shape in expected_shapes(spec).items():
+        own = own_names.get(name, name)
+        if name not in found:
+            raise ModelError(
+                f"{source} has no tensor {own!r} ({name}, shape {shape}), which a {spec.family} "
+                f"model of {spec.num_layers} layers needs; the file is incomplete, fetch it again"
+            )
+        if found[name] != shape:
+            raise ModelError(
+                f"{source}: tensor {own!r} ({name}) has shape {found[name]}, but its metadata asks "
+                f"for {shape}; the file is inconsistent, convert or fetch it again"
+            )

@@ -1,0 +1,1 @@
+"""Backends: a model that can be run forward; one protocol, several machines."""

@@ -14,8 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
+from leeway.core.types import FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +39,8 @@ class ForwardOutput:
         hidden: [sum of new tokens, hidden_size], final hidden states behind the last norm.
     """
 
-    logits: NDArray[np.float32]
-    hidden: NDArray[np.float32]
+    logits: FloatArray
+    hidden: FloatArray
 
 
 class Backend(Protocol):

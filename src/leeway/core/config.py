@@ -162,7 +162,8 @@ def engine_config(**settings: object) -> EngineConfig:
     for name, value in settings.items():
         if name not in known:
             hint = did_you_mean(name, known)
-            raise ConfigError(f"unknown argument {name!r}{hint}; known are {', '.join(sorted(known))}")
+            allowed = ", ".join(sorted(known))
+            raise ConfigError(f"unknown argument {name!r}{hint}; known are {allowed}")
         given[name] = _read(name, value, Origin("api", f"argument {name}"))
     if acceptance is not None:
         law_names = [name for name in given if SETTINGS[name].group == "law"]

@@ -130,7 +130,8 @@ class Receipt:
     """One request's receipt: what ran (not what was asked) and its tally.
 
     `law`, `options`, `guarantee` and `verifier` are read from the law object that judged.
-    `per_step` holds (drafted, accepted) of each verify step in order.
+    `requested_law` is named where another one was asked for. `per_step` holds (drafted, accepted) of
+    each verify step in order.
     """
 
     law: str
@@ -143,11 +144,13 @@ class Receipt:
     temperature: float
     tally: Tally
     per_step: tuple[tuple[int, int], ...]
+    requested_law: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the whole receipt with the project's own names."""
         return {
             "law": self.law,
+            "requested_law": self.requested_law or self.law,
             "options": dict(self.options),
             "guarantee": self.guarantee,
             "verifier": self.verifier,

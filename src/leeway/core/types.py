@@ -98,11 +98,14 @@ class Rows:
 class Draft:
     """Drafted tokens of one sequence and the rows they were drawn from.
 
-    `rows` None means point mass: each token was proposed with certainty (n-gram, greedy draft).
+    `rows` None means point mass: each token was proposed with certainty (n-gram). `raw_probs`,
+    [num_draft_tokens, vocab_size], are the draft model's rows before temperature and truncation,
+    kept only for a law that reads raw rows.
     """
 
     token_ids: tuple[int, ...]
     rows: Rows | None = None
+    raw_probs: FloatArray | None = None
 
 
 @dataclass(frozen=True, slots=True)

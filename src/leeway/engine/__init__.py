@@ -1,0 +1,1 @@
+"""Engine: one loop of schedule, draft, verify, judge, commit, emit; plain decoding included."""

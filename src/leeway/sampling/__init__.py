@@ -1,0 +1,1 @@
+"""Sampling: from logits to the probability row that the user asked for."""

@@ -1,0 +1,112 @@
+"""Tabular: a model that is a table; the exact test double, and a teaching aid.
+
+The row behind a context is looked up by its last `order` tokens (fewer at the start), so a whole
+served loop can be enumerated by hand. Cache bookkeeping is as strict as a real backend's: logits
+depend on what is cached, so a forgotten rollback shows in the next row.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leeway.backends.base import ForwardOutput, SequenceInput
+from leeway.core.errors import CapacityError
+
+Table = dict[tuple[int, ...], NDArray[np.float64]]
+
+
+@dataclass(slots=True)
+class TabularBackend:
+    """A Markov model of finite order; implements `backends.base.Backend`.
+
+    Attributes:
+        table: context (the last `order` tokens, or all while there are fewer) to a probability
+            row [vocab_size].
+        order: how many tokens a row depends on.
+    """
+
+    table: Table
+    order: int
+    context_len: int = 64
+    capacity_tokens: int = 256
+    block_len: int = 4
+    exact_rollback: bool = True
+    prefill_chunk_len: int = 4
+    hidden_size: int = 1
+    vocab_size: int = field(init=False)
+    _cached: dict[int, list[int]] = field(init=False, default_factory=dict)
+    _handles: itertools.count[int] = field(init=False, default_factory=itertools.count)
+
+    def __post_init__(self) -> None:
+        self.vocab_size = len(next(iter(self.table.values())))
+
+    def open(self) -> int:
+        """Return the handle of a new, empty sequence."""
+        handle = next(self._handles)
+        self._cached[handle] = []
+        return handle
+
+    def cached_len(self, handle: int) -> int:
+        """Return how many tokens of the sequence are cached."""
+        return len(self._cached[handle])
+
+    def cached_token_ids(self, handle: int) -> tuple[int, ...]:
+        """Return the cached tokens themselves."""
+        return tuple(self._cached[handle])
+
+    def num_open(self) -> int:
+        """Return how many sequences hold cache."""
+        return len(self._cached)
+
+    def forward(self, inputs: Sequence[SequenceInput]) -> ForwardOutput:
+        """Append the new tokens and return the rows asked for, as float64 log probabilities."""
+        new = sum(len(one.token_ids) for one in inputs)
+        used = sum(len(tokens) for tokens in self._cached.values())
+        if used + new > self.capacity_tokens:
+            raise CapacityError(
+                f"the cache holds {self.capacity_tokens} tokens, {used} are taken and {new} more "
+                "were asked for"
+            )
+        rows: list[NDArray[np.float64]] = []
+        for one in inputs:
+            cached = self._cached[one.handle]
+            first = len(one.token_ids) - one.num_logit_rows
+            for index, token_id in enumerate(one.token_ids):
+                cached.append(int(token_id))
+                if index >= first:
+                    rows.append(self.row(cached))
+        probs = np.array(rows).reshape(len(rows), self.vocab_size)
+        with np.errstate(divide="ignore"):
+            logits = np.log(probs)
+        return ForwardOutput(logits, np.zeros((new, self.hidden_size)))
+
+    def row(self, context: Sequence[int]) -> NDArray[np.float64]:
+        """Return the probability row behind a context."""
+        return self.table[tuple(context[max(0, len(context) - self.order) :])]
+
+    def truncate(self, handle: int, kept_len: int) -> None:
+        """Forget the tokens behind the first `kept_len`."""
+        del self._cached[handle][kept_len:]
+
+    def close(self, handle: int) -> None:
+        """Give back what the sequence holds."""
+        del self._cached[handle]
+
+    def describe(self) -> dict[str, str | int | float | bool]:
+        """Return the settings in force."""
+        return {"backend": "tabular", "order": self.order, "vocab_size": self.vocab_size}
+
+
+def random_table(vocab_size: int, order: int, seed: int, concentration: float = 1.0) -> Table:
+    """Return a table of Dirichlet rows for every context of up to `order` tokens."""
+    generator = np.random.default_rng(seed)
+    contexts = itertools.chain.from_iterable(
+        itertools.product(range(vocab_size), repeat=length) for length in range(order + 1)
+    )
+    alpha = np.full(vocab_size, concentration)
+    return {context: generator.dirichlet(alpha) for context in contexts}

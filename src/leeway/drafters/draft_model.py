@@ -1,0 +1,159 @@
+"""A second, smaller model as drafter; it must share the target's vocabulary.
+
+Drafts are drawn with the request's own sampling parameters, and the rows handed on are the very
+rows drawn from. The draft model's cache follows the committed text: at the next step whatever it
+cached that was not committed is rolled back, and what it missed is fed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from leeway.backends.base import Backend, SequenceInput
+from leeway.core.rng import Purpose
+from leeway.core.types import Draft, FloatArray, Rows
+from leeway.drafters.base import DraftAsk
+from leeway.sampling import penalties
+from leeway.sampling.warp import pack, softmax, warp
+
+
+@dataclass(slots=True)
+class _Follower:
+    """The draft model's view of one request.
+
+    `fed` are the tokens in its cache, of which the first `num_committed` are known to be committed.
+    """
+
+    handle: int
+    fed: list[int] = field(default_factory=list)
+    num_committed: int = 0
+
+
+@dataclass(slots=True)
+class _Growing:
+    """A draft under construction."""
+
+    ask: DraftAsk
+    follower: _Follower
+    token_ids: list[int] = field(default_factory=list)
+    rows: list[Rows] = field(default_factory=list)
+    raw_probs: list[FloatArray] = field(default_factory=list)
+
+
+class ModelDrafter:
+    """Proposes tokens sampled from a draft model."""
+
+    name = "draft_model"
+    gives_rows = True
+
+    def __init__(self, backend: Backend, vocab_size: int) -> None:
+        """Take a backend whose tokens mean the same as the target's.
+
+        Args:
+            backend: the draft model.
+            vocab_size: the target's; rows of the draft model are cut or padded to it.
+        """
+        self._backend = backend
+        self._vocab_size = vocab_size
+        self._followers: dict[str, _Follower] = {}
+
+    def propose(self, asks: Sequence[DraftAsk]) -> list[Draft]:
+        """Return drafts of the length asked for, shorter only at the draft model's context end."""
+        growing = [_Growing(ask, self._follow(ask)) for ask in asks]
+        pending = [one for one in growing if self._room(one) > 0]
+        while pending:
+            logits = self._feed(pending)
+            for one, row in zip(pending, logits, strict=True):
+                self._extend(one, row[None, : self._vocab_size])
+            pending = [one for one in pending if self._room(one) > 0]
+        return [_finish(one) for one in growing]
+
+    def forget(self, request_id: str) -> None:
+        """Give back the request's cache."""
+        follower = self._followers.pop(request_id, None)
+        if follower is not None:
+            self._backend.close(follower.handle)
+
+    def _follow(self, ask: DraftAsk) -> _Follower:
+        """Return the request's follower with everything uncommitted rolled back."""
+        follower = self._followers.get(ask.request_id)
+        if follower is None:
+            follower = self._followers[ask.request_id] = _Follower(self._backend.open())
+        fed, committed = follower.fed, ask.token_ids
+        kept = follower.num_committed
+        while kept < min(len(fed), len(committed) - 1) and fed[kept] == committed[kept]:
+            kept += 1
+        if kept < len(fed):
+            self._backend.truncate(follower.handle, kept)
+            del fed[kept:]
+        follower.num_committed = kept
+        return follower
+
+    def _room(self, one: _Growing) -> int:
+        """Return how many more tokens this draft may get."""
+        room = self._backend.context_len - len(one.ask.token_ids) - len(one.token_ids)
+        return min(one.ask.num_draft_tokens - len(one.token_ids), room)
+
+    def _feed(self, pending: Sequence[_Growing]) -> FloatArray:
+        """Bring every cache up to its draft's last token; return [len(pending), vocab] logits."""
+        todo = [_not_yet_fed(one) for one in pending]
+        chunk_len = self._backend.prefill_chunk_len
+        for one, tokens in zip(pending, todo, strict=True):
+            while len(tokens) > chunk_len:
+                self._forward([one], [tokens[:chunk_len]], num_logit_rows=0)
+                del tokens[:chunk_len]
+        return self._forward(pending, todo, num_logit_rows=1)
+
+    def _forward(
+        self, pending: Sequence[_Growing], tokens: list[list[int]], num_logit_rows: int
+    ) -> FloatArray:
+        inputs = [
+            SequenceInput(one.follower.handle, new, num_logit_rows)
+            for one, new in zip(pending, tokens, strict=True)
+        ]
+        logits = self._backend.forward(inputs).logits
+        for one, new in zip(pending, tokens, strict=True):
+            one.follower.fed.extend(new)
+        return logits
+
+    def _extend(self, one: _Growing, logits: FloatArray) -> None:
+        """Draw the draft's next token from its row."""
+        ask = one.ask
+        missing = self._vocab_size - logits.shape[-1]
+        if missing > 0:
+            logits = np.pad(logits, ((0, 0), (0, missing)), constant_values=-np.inf)
+        if ask.keep_raw_probs:
+            one.raw_probs.append(softmax(logits))
+        if penalties.is_active(ask.sampling):
+            history = penalties.after(ask.history, one.token_ids)
+            logits = penalties.penalise(logits, ask.sampling, history, ())
+        rows = warp(logits, ask.sampling)
+        column = ask.coins.draw(
+            rows.probs[0], step=ask.step, row=len(one.token_ids), purpose=Purpose.DRAFT
+        )
+        token_id = column if rows.token_ids is None else int(rows.token_ids[column])
+        one.token_ids.append(token_id)
+        one.rows.append(rows)
+
+
+def _not_yet_fed(one: _Growing) -> list[int]:
+    num_fed, num_committed = len(one.follower.fed), len(one.ask.token_ids)
+    behind = one.token_ids[max(0, num_fed - num_committed) :]
+    return [*one.ask.token_ids[num_fed:], *behind]
+
+
+def _finish(one: _Growing) -> Draft:
+    if not one.token_ids:
+        return Draft(())
+    raw_probs = np.concatenate(one.raw_probs) if one.raw_probs else None
+    return Draft(tuple(one.token_ids), _stack(one.rows), raw_probs)
+
+
+def _stack(rows: Sequence[Rows]) -> Rows:
+    """Return single rows stacked over their common columns."""
+    if rows[0].token_ids is None:
+        return Rows(np.concatenate([row.probs for row in rows]))
+    return pack([(row.token_ids, row.probs[0]) for row in rows if row.token_ids is not None])

@@ -1,0 +1,278 @@
+"""The engine: schedule, draft, verify, judge, commit, emit; once a step, for all sequences.
+
+In: requests. Out: deltas to stream, the last of each request with its receipt. Single-threaded:
+whoever owns the engine calls `step` from one thread (`service` does so for the server, `LLM` for
+offline use). Knows nothing of HTTP or of where weights came from.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from leeway.acceptance.base import Guarantee, Law
+from leeway.acceptance.registry import build_law
+from leeway.backends.base import Backend, ForwardOutput, SequenceInput
+from leeway.core.config import EngineConfig
+from leeway.core.errors import LawError, LeewayError, RequestError
+from leeway.core.receipt import Tally
+from leeway.core.rng import Coins, KeyedCoins
+from leeway.core.types import Acceptance, Draft, FinishReason, OutputDelta, Request
+from leeway.drafters.base import DraftAsk, Drafter
+from leeway.engine.commit import commit
+from leeway.engine.verify import judge
+from leeway.sampling.params import check_sampling
+from leeway.scheduler.budget import draft_budget
+from leeway.scheduler.scheduler import Plan, Scheduler
+from leeway.scheduler.sequence import Sequence
+from leeway.text.chat_template import ChatTemplate
+from leeway.text.detokenizer import Detokenizer
+from leeway.text.stop_strings import StopStrings
+from leeway.text.tokenizer import Tokenizer
+
+GREEDY = Acceptance("greedy_match")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What an engine is made of; `engine.load` builds it from a configuration.
+
+    `make_coins` turns a seed into coins; tests replace it to enumerate every outcome.
+    """
+
+    model_name: str
+    backend: Backend
+    tokenizer: Tokenizer
+    chat_template: ChatTemplate
+    drafter: Drafter
+    make_coins: Callable[[int], Coins] = KeyedCoins
+
+
+class Engine:
+    """Decodes many requests at once under their laws."""
+
+    def __init__(self, parts: Parts, config: EngineConfig) -> None:
+        """Check the configured law.
+
+        Raises:
+            LawError: the law is unknown, out of range, or cannot work with this drafter.
+        """
+        self.parts = parts
+        self.config = config
+        self.totals: dict[tuple[str, str], Tally] = {}
+        self._eos_token_ids = frozenset(parts.tokenizer.eos_token_ids)
+        self._scheduler = Scheduler(parts.backend, config.max_num_seqs)
+        self._sequences: dict[str, Sequence] = {}
+        self.law = self.build_law(config.acceptance)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether any request is waiting or running."""
+        return bool(self._sequences)
+
+    def request_ids(self) -> tuple[str, ...]:
+        """Return the requests that are waiting or running."""
+        return tuple(self._sequences)
+
+    def build_law(self, acceptance: Acceptance | None) -> Law:
+        """Return the law asked for, or the configured one.
+
+        Raises:
+            LawError: unknown, out of range, or in need of draft rows that the drafter lacks.
+        """
+        if acceptance is None:
+            return self.law
+        law = build_law(acceptance)
+        drafter = self.parts.drafter
+        if law.info.needs_draft_rows and drafter.name != "none" and not drafter.gives_rows:
+            raise LawError(
+                f"law {law.info.name!r} reads the draft's own probabilities, and the "
+                f"{drafter.name!r} drafter has none: it would keep every drafted token. Use "
+                "--drafter draft_model, or a law that `leeway laws` lists without draft rows",
+                param="law",
+            )
+        return law
+
+    def check(self, request: Request) -> None:
+        """Raise what `add` would raise; changes nothing, safe from any thread."""
+        check_sampling(request.sampling, self.parts.backend.vocab_size)
+        if not request.prompt_token_ids:
+            raise RequestError("the prompt is empty; give at least one token", param="prompt")
+        most = self.config.num_speculative_tokens
+        asked = request.num_speculative_tokens
+        if asked is not None and not 0 <= asked <= most:
+            raise RequestError(
+                f"num_speculative_tokens is {asked}; allowed: 0 (speculation off) to {most}, the "
+                "limit set at start by --num-speculative-tokens",
+                param="num_speculative_tokens",
+            )
+        self.build_law(request.acceptance)
+        self._scheduler.check_fits(request)
+
+    def add(self, request: Request) -> None:
+        """Queue a request.
+
+        Raises:
+            RequestError: a field is out of range, or the request can never fit.
+        """
+        self.check(request)
+        assert request.request_id not in self._sequences
+        seed = request.sampling.seed
+        seed = secrets.randbits(53) if seed is None else seed
+        asked = request.num_speculative_tokens
+        requested = self.build_law(request.acceptance)
+        sequence = Sequence(
+            request=request,
+            law=_engage(requested, request),
+            requested_law=requested.info.name,
+            num_speculative_tokens=self.config.num_speculative_tokens if asked is None else asked,
+            seed=seed,
+            coins=self.parts.make_coins(seed),
+            detokenizer=Detokenizer(self.parts.tokenizer),
+            stop_strings=StopStrings(request.sampling.stop),
+        )
+        self._sequences[request.request_id] = sequence
+        self._scheduler.add(sequence)
+
+    def cancel(self, request_id: str) -> OutputDelta | None:
+        """End a request now, free its cache, and return its last delta; None if unknown."""
+        sequence = self._sequences.get(request_id)
+        if sequence is None:
+            return None
+        return self._end(sequence, OutputDelta(request_id, (), (), ""), FinishReason.CANCELLED)
+
+    def step(self) -> list[OutputDelta]:
+        """Run one step for every running sequence and return what it delivered."""
+        started = time.perf_counter()
+        plan = self._scheduler.plan()
+        if not plan.decoding and not plan.prefilling:
+            return []
+        try:
+            drafts = self._draft(plan)
+            output = self._forward(plan, drafts)
+            deltas = self._judge_and_commit(plan, drafts, output)
+        except LeewayError as error:
+            deltas = self._fail(plan, error)
+        self._share_time(plan, time.perf_counter() - started)
+        return [self._finish(delta) if delta.finish_reason else delta for delta in deltas]
+
+    def status(self) -> dict[str, Any]:
+        """Return what /health and /metrics show of load and capacity."""
+        backend = self.parts.backend
+        reserved = self._scheduler.num_reserved_tokens
+        return {
+            "num_requests_running": self._scheduler.num_running,
+            "num_requests_waiting": self._scheduler.num_waiting,
+            "kv_capacity_tokens": backend.capacity_tokens,
+            "kv_reserved_tokens": reserved,
+            "kv_cache_usage": reserved / backend.capacity_tokens,
+        }
+
+    def _draft(self, plan: Plan) -> list[Draft]:
+        """Return one draft a decoding sequence, empty where none is wanted or found."""
+        context_len = self.parts.backend.context_len
+        budgets = [draft_budget(one, context_len) for one in plan.decoding]
+        asks = [
+            DraftAsk(
+                request_id=one.request.request_id,
+                token_ids=one.token_ids,
+                num_draft_tokens=budget,
+                sampling=one.sampling,
+                history=one.history(),
+                coins=one.coins,
+                step=one.output_len,
+                keep_raw_probs=one.law.reads_raw_rows,
+            )
+            for one, budget in zip(plan.decoding, budgets, strict=True)
+            if budget > 0
+        ]
+        proposed = iter(self.parts.drafter.propose(asks) if asks else ())
+        return [next(proposed) if budget > 0 else Draft(()) for budget in budgets]
+
+    def _forward(self, plan: Plan, drafts: list[Draft]) -> ForwardOutput:
+        """Run the target on every block and every prompt chunk."""
+        inputs = []
+        for one, draft in zip(plan.decoding, drafts, strict=True):
+            assert one.handle is not None
+            block = (one.token_ids[-1], *draft.token_ids)
+            inputs.append(SequenceInput(one.handle, block, len(block)))
+        for one, chunk_len in plan.prefilling:
+            assert one.handle is not None
+            chunk = one.token_ids[one.num_cached : one.num_cached + chunk_len]
+            inputs.append(SequenceInput(one.handle, chunk, int(chunk_len == one.num_missing)))
+        return self.parts.backend.forward(inputs)
+
+    def _judge_and_commit(
+        self, plan: Plan, drafts: list[Draft], output: ForwardOutput
+    ) -> list[OutputDelta]:
+        """Judge every block, commit what is kept, roll the cache back behind it."""
+        backend = self.parts.backend
+        deltas = []
+        row = 0
+        for one, draft in zip(plan.decoding, drafts, strict=True):
+            num_rows = len(draft.token_ids) + 1
+            deltas.append(self._settle(one, draft, output.logits[row : row + num_rows]))
+            row += num_rows
+            assert one.handle is not None
+            one.num_cached = len(one.token_ids) - 1
+            backend.truncate(one.handle, one.num_cached)
+        for one, chunk_len in plan.prefilling:
+            one.num_cached += chunk_len
+            if one.num_missing == 0:
+                deltas.append(self._settle(one, Draft(()), output.logits[row : row + 1]))
+                row += 1
+        return deltas
+
+    def _settle(self, sequence: Sequence, draft: Draft, logits: Any) -> OutputDelta:  # noqa: ANN401
+        judgement = judge(sequence, draft, logits)
+        context_len = self.parts.backend.context_len
+        return commit(sequence, judgement, self._eos_token_ids, context_len)
+
+    def _fail(self, plan: Plan, error: LeewayError) -> list[OutputDelta]:
+        """End every sequence of a failed step; the others go on."""
+        deltas = []
+        for one in (*plan.decoding, *(sequence for sequence, _ in plan.prefilling)):
+            one.finish_reason = FinishReason.ERROR
+            request_id = one.request.request_id
+            deltas.append(
+                OutputDelta(request_id, (), (), "", finish_reason=FinishReason.ERROR, error=error)
+            )
+        return deltas
+
+    def _share_time(self, plan: Plan, seconds: float) -> None:
+        for one in plan.decoding:
+            one.tally.decode_s += seconds
+        for one, _ in plan.prefilling:
+            one.tally.prefill_s += seconds
+
+    def _finish(self, delta: OutputDelta) -> OutputDelta:
+        assert delta.finish_reason is not None
+        return self._end(self._sequences[delta.request_id], delta, delta.finish_reason)
+
+    def _end(self, sequence: Sequence, delta: OutputDelta, reason: FinishReason) -> OutputDelta:
+        """Free everything the request holds, add it to the totals, attach its receipt."""
+        del self._sequences[delta.request_id]
+        self._scheduler.remove(sequence)
+        self.parts.drafter.forget(delta.request_id)
+        receipt = sequence.receipt(self.parts.drafter.name)
+        self.totals.setdefault((receipt.law, receipt.drafter), Tally()).add(receipt.tally)
+        return OutputDelta(
+            delta.request_id,
+            delta.token_ids,
+            delta.provenance,
+            delta.text,
+            finish_reason=reason,
+            error=delta.error,
+            receipt=receipt,
+        )
+
+
+def _engage(law: Law, request: Request) -> Law:
+    """Return the law that will judge: at temperature 0 a lossy law acts only on raw rows."""
+    is_lossy = law.info.guarantee is Guarantee.NONE
+    if request.sampling.temperature == 0 and is_lossy and not law.reads_raw_rows:
+        return build_law(GREEDY)
+    return law

@@ -1,0 +1,121 @@
+"""Judging one block: from the target's logits to the tokens that the law keeps.
+
+In: a sequence, its draft, the target's logits behind each drafted position. Out: tokens in order
+with their provenance, and the numbers for the receipt. Changes nothing; commit does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from leeway.acceptance.base import Guarantee, Law, RowPair
+from leeway.acceptance.loss import draft_total_variation, loss
+from leeway.acceptance.verdict import Verdict
+from leeway.acceptance.verify import verify
+from leeway.core.types import Draft, FloatArray, Provenance
+from leeway.sampling import penalties
+from leeway.sampling.align import align, expand
+from leeway.sampling.warp import softmax, warp
+from leeway.scheduler.sequence import Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """The receipt's numbers over the decided positions of one block.
+
+    Attributes:
+        num_deferred: positions at which the rule deferred to the target.
+        draft_tv_sum: sum of TV(target row, draft row).
+        loss_tv, loss_kl: [num_decided], divergence of the emitted row from the target row.
+        target_entropy_sum: nats; 0 under an exact law, which has no use for it.
+    """
+
+    num_deferred: int
+    draft_tv_sum: float
+    loss_tv: FloatArray
+    loss_kl: FloatArray
+    target_entropy_sum: float
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What one verify step decided for one sequence.
+
+    Attributes:
+        token_ids: accepted draft tokens, then the recovered or bonus token.
+        provenance: one entry a token.
+        num_drafted: draft tokens judged.
+        num_accepted: of these accepted.
+        measures: None where nothing was decided.
+    """
+
+    token_ids: tuple[int, ...]
+    provenance: tuple[Provenance, ...]
+    num_drafted: int
+    num_accepted: int
+    measures: Measures | None
+
+
+def judge(sequence: Sequence, draft: Draft, logits: FloatArray) -> Judgement:
+    """Return the law's decision on one block.
+
+    Args:
+        sequence: gives law, coins, sampling parameters and history; not changed.
+        draft: the block, possibly empty.
+        logits: [num_draft_tokens + 1, vocab_size].
+    """
+    law, sampling = sequence.law, sequence.sampling
+    changed = logits
+    if penalties.is_active(sampling):
+        changed = penalties.penalise(logits, sampling, sequence.history(), draft.token_ids)
+    aligned = align(warp(changed, sampling), draft, logits.shape[-1])
+    if law.reads_raw_rows:
+        aligned = expand(aligned, logits.shape[-1])
+    rows = RowPair(
+        aligned.target_probs[:-1],
+        aligned.draft_probs,
+        softmax(logits[:-1]) if law.reads_raw_rows else None,
+        draft.raw_probs if law.reads_raw_rows else None,
+    )
+    bonus_row, columns = aligned.target_probs[-1], aligned.draft_columns
+    verdict = verify(law, rows, bonus_row, columns, sequence.coins, sequence.output_len)
+    last = Provenance.BONUS if verdict.is_bonus else Provenance.RECOVERED
+    accepted = draft.token_ids[: verdict.num_accepted]
+    return Judgement(
+        token_ids=(*accepted, aligned.token_id(verdict.next_column)),
+        provenance=(*(Provenance.ACCEPTED for _ in accepted), last),
+        num_drafted=len(draft.token_ids),
+        num_accepted=verdict.num_accepted,
+        measures=_measure(law, rows, verdict) if verdict.deferred else None,
+    )
+
+
+def _measure(law: Law, rows: RowPair, verdict: Verdict) -> Measures:
+    decided = _head(rows, len(verdict.deferred))
+    loss_tv, loss_kl = loss(law, decided)
+    is_exact = law.info.guarantee is not Guarantee.NONE
+    return Measures(
+        num_deferred=sum(verdict.deferred),
+        draft_tv_sum=float(np.sum(draft_total_variation(decided))),
+        loss_tv=loss_tv,
+        loss_kl=loss_kl,
+        target_entropy_sum=0.0 if is_exact else _entropy_sum(decided.target_probs),
+    )
+
+
+def _head(rows: RowPair, num_rows: int) -> RowPair:
+    """Return the first rows of a pair."""
+    raw_target, raw_draft = rows.threshold_target_probs, rows.threshold_draft_probs
+    return RowPair(
+        rows.target_probs[:num_rows],
+        rows.draft_probs[:num_rows],
+        None if raw_target is None else raw_target[:num_rows],
+        None if raw_draft is None else raw_draft[:num_rows],
+    )
+
+
+def _entropy_sum(probs: FloatArray) -> float:
+    logs = np.log(np.maximum(probs, np.finfo(probs.dtype).tiny))
+    return -float(np.vdot(probs, logs))

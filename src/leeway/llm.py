@@ -1,0 +1,193 @@
+"""LLM: the offline Python face of the engine.
+
+In: prompts or messages. Out: completions with receipts, or deltas as they are decoded. Steps the
+engine in the caller's own thread; for serving see `server`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from leeway.core.config import EngineConfig, engine_config
+from leeway.core.receipt import Receipt
+from leeway.core.types import (
+    Acceptance,
+    FinishReason,
+    OutputDelta,
+    Provenance,
+    Request,
+    SamplingParams,
+)
+from leeway.engine.engine import Engine
+from leeway.engine.load import OnProgress, load_engine
+
+Prompt = str | Sequence[int]
+Message = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """One finished answer. `provenance` has one entry an output token."""
+
+    prompt_token_ids: tuple[int, ...]
+    token_ids: tuple[int, ...]
+    provenance: tuple[Provenance, ...]
+    text: str
+    finish_reason: FinishReason
+    receipt: Receipt
+
+
+class LLM:
+    """A model ready to decode.
+
+    Example:
+        >>> llm = LLM("smollm2-135m-instruct", typical_threshold=0.3)
+        >>> answer = llm.chat([{"role": "user", "content": "What is rain?"}])
+        >>> answer.text, answer.receipt.to_dict()["kept_draft_rate"]
+    """
+
+    def __init__(
+        self,
+        model: str | EngineConfig | None = None,
+        *,
+        on_progress: OnProgress | None = None,
+        **settings: object,
+    ) -> None:
+        """Load a model.
+
+        Args:
+            model: a name that `leeway models` lists, a GGUF file, a safetensors folder, or a whole
+                configuration; the default model if None.
+            on_progress: told (what, done bytes, total bytes) while a model is fetched.
+            **settings: fields of `EngineConfig`, or settings such as `typical_threshold`.
+
+        Raises:
+            LeewayError: the model cannot be had, or a setting is refused.
+        """
+        if isinstance(model, EngineConfig):
+            config = model
+        else:
+            named = {} if model is None else {"model": model}
+            config = engine_config(**named, **settings)
+        self.engine: Engine = load_engine(config, on_progress)
+        self._numbers = itertools.count()
+
+    def encode(self, prompt: Prompt) -> tuple[int, ...]:
+        """Return the token ids of a raw prompt; ids are taken as they are."""
+        if isinstance(prompt, str):
+            return tuple(self.engine.parts.tokenizer.encode(prompt))
+        return tuple(prompt)
+
+    def encode_messages(self, messages: Sequence[Message]) -> tuple[int, ...]:
+        """Return the token ids of a conversation under the model's chat template."""
+        text = self.engine.parts.chat_template.render(messages)
+        return tuple(self.engine.parts.tokenizer.encode(text, add_special=False))
+
+    def generate(
+        self,
+        prompts: Prompt | Sequence[str],
+        sampling: SamplingParams | None = None,
+        acceptance: Acceptance | None = None,
+    ) -> list[Completion]:
+        """Continue raw prompts, all at once; completions come in the order of the prompts.
+
+        Raises:
+            RequestError: a parameter is out of range or a prompt cannot fit; none was started.
+        """
+        if isinstance(prompts, str) or all(isinstance(item, int) for item in prompts):
+            prompts = [prompts]  # type: ignore[list-item]
+        return self._complete([self.encode(prompt) for prompt in prompts], sampling, acceptance)
+
+    def chat(
+        self,
+        messages: Sequence[Message],
+        sampling: SamplingParams | None = None,
+        acceptance: Acceptance | None = None,
+    ) -> Completion:
+        """Answer a conversation."""
+        return self._complete([self.encode_messages(messages)], sampling, acceptance)[0]
+
+    def stream(
+        self,
+        prompt_token_ids: Sequence[int],
+        sampling: SamplingParams | None = None,
+        acceptance: Acceptance | None = None,
+        num_speculative_tokens: int | None = None,
+    ) -> Iterator[OutputDelta]:
+        """Yield deltas of one prompt; stopping early cancels it."""
+        request = Request(
+            f"llm-{next(self._numbers)}",
+            tuple(prompt_token_ids),
+            sampling or SamplingParams(),
+            acceptance,
+            num_speculative_tokens,
+        )
+        self.engine.add(request)
+        try:
+            while self.engine.has_work:
+                for delta in self.engine.step():
+                    if delta.error is not None:
+                        raise delta.error
+                    yield delta
+        finally:
+            self.engine.cancel(request.request_id)
+
+    def close(self) -> None:
+        """Cancel whatever is left; the model's memory goes with the object."""
+        for request_id in self.engine.request_ids():
+            self.engine.cancel(request_id)
+
+    def __enter__(self) -> LLM:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _complete(
+        self,
+        prompts: Sequence[tuple[int, ...]],
+        sampling: SamplingParams | None,
+        acceptance: Acceptance | None,
+    ) -> list[Completion]:
+        sampling = sampling or SamplingParams()
+        requests = [
+            Request(f"llm-{next(self._numbers)}", prompt, sampling, acceptance)
+            for prompt in prompts
+        ]
+        for request in requests:
+            self.engine.check(request)
+        for request in requests:
+            self.engine.add(request)
+        deltas: dict[str, list[OutputDelta]] = {one.request_id: [] for one in requests}
+        try:
+            while self.engine.has_work:
+                for delta in self.engine.step():
+                    if delta.error is not None:
+                        raise delta.error
+                    deltas[delta.request_id].append(delta)
+        finally:
+            for request in requests:
+                self.engine.cancel(request.request_id)
+        return [_join(one, deltas[one.request_id]) for one in requests]
+
+
+def _join(request: Request, deltas: Sequence[OutputDelta]) -> Completion:
+    last = deltas[-1]
+    assert last.finish_reason is not None and last.receipt is not None
+    return Completion(
+        prompt_token_ids=request.prompt_token_ids,
+        token_ids=tuple(token_id for delta in deltas for token_id in delta.token_ids),
+        provenance=tuple(origin for delta in deltas for origin in delta.provenance),
+        text="".join(delta.text for delta in deltas),
+        finish_reason=last.finish_reason,
+        receipt=last.receipt,
+    )

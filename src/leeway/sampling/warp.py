@@ -1,0 +1,117 @@
+"""From logits to rows: temperature, top-k, top-p, min-p, in this order, then renormalised.
+
+In: logits of verified positions. Out: `Rows`, compact where a truncation leaves few tokens. Bias
+and penalties come before (`penalties`). Ties go to the lower token id.
+
+Top-k keeps the k largest. Top-p keeps the smallest set of largest tokens whose mass reaches p.
+Min-p keeps tokens of at least min_p times the largest probability. Temperature 0 is a one-hot row
+at the largest logit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from leeway.core.types import FloatArray, IntArray, Rows, SamplingParams
+
+_NUM_STRIPES = 64
+
+
+def warp(logits: FloatArray, params: SamplingParams) -> Rows:
+    """Return the rows asked for.
+
+    Args:
+        logits: [num_rows, vocab_size], finite; not changed.
+        params: temperature, top_k, top_p and min_p are read.
+
+    Returns:
+        Rows of the logits' dtype where dense (no truncation), float64 where compact.
+    """
+    if params.temperature == 0:
+        best = logits.argmax(axis=-1)
+        return pack([(best[i : i + 1], np.ones(1)) for i in range(len(best))])
+    top_k = 0 if params.top_k >= logits.shape[-1] else params.top_k
+    if not top_k and params.top_p == 1.0 and params.min_p == 0.0:
+        return Rows(softmax(logits, params.temperature))
+    return pack([_truncate(row, params, top_k) for row in logits])
+
+
+def softmax(logits: FloatArray, temperature: float = 1.0) -> FloatArray:
+    """Return the rows of logits / temperature, exponentiated and normalised; same shape, dtype."""
+    scaled: FloatArray = logits - logits.max(axis=-1, keepdims=True)
+    if temperature != 1.0:
+        scaled *= 1.0 / temperature
+    np.exp(scaled, out=scaled)
+    scaled /= scaled.sum(axis=-1, keepdims=True)
+    return scaled
+
+
+def pack(rows: list[tuple[IntArray, FloatArray]]) -> Rows:
+    """Return rows given as (token_ids, probs) over their common, ascending columns."""
+    token_ids = np.unique(np.concatenate([ids for ids, _ in rows]))
+    probs = np.zeros((len(rows), len(token_ids)))
+    for index, (ids, values) in enumerate(rows):
+        probs[index, np.searchsorted(token_ids, ids)] = values
+    return Rows(probs, token_ids)
+
+
+def _truncate(row: FloatArray, params: SamplingParams, top_k: int) -> tuple[IntArray, FloatArray]:
+    """Return the kept tokens of one row, largest first, and their probabilities."""
+    ids = _largest(row, top_k) if top_k else _reachable(row, params)
+    scaled = row[ids].astype(np.float64) / params.temperature
+    order = np.lexsort((ids, -scaled))
+    ids, scaled = ids[order], scaled[order]
+    if top_k:
+        ids, scaled = ids[:top_k], scaled[:top_k]
+    probs = np.exp(scaled - scaled[0])
+    total = probs.sum() if top_k else _total(row, params.temperature)
+    kept = len(ids)
+    if params.top_p < 1.0:
+        before = np.cumsum(probs) - probs
+        kept = int(np.searchsorted(before, params.top_p * total, side="left"))
+    if params.min_p > 0.0:
+        kept = min(kept, int(np.searchsorted(-probs, -params.min_p, side="right")))
+    kept = max(kept, 1)
+    probs = probs[:kept]
+    return ids[:kept], probs / probs.sum()
+
+
+def _largest(row: FloatArray, top_k: int) -> IntArray:
+    """Return a superset of the `top_k` largest columns.
+
+    The maxima of interleaved stripes give a bound that at least `top_k` columns reach, so that
+    only a comparison runs over the whole vocabulary.
+    """
+    width = len(row) // _NUM_STRIPES
+    if top_k >= width // 4:
+        bound = np.partition(row, -top_k)[-top_k]
+    else:
+        maxima = row[: width * _NUM_STRIPES].reshape(_NUM_STRIPES, width).max(axis=0)
+        bound = np.partition(maxima, -top_k)[-top_k]
+    return np.flatnonzero(row >= bound)
+
+
+def _reachable(row: FloatArray, params: SamplingParams) -> IntArray:
+    """Return a superset of what top-p and min-p keep, never empty.
+
+    Tokens below (1 - top_p) / vocab_size have less mass together than top-p may cut, so the rest
+    already reaches top_p.
+    """
+    largest = float(row.max())
+    log_share = -np.inf
+    if params.top_p < 1.0:
+        log_total = np.log(_total(row, params.temperature))
+        log_share = np.log((1.0 - params.top_p) / len(row)) + log_total
+    if params.min_p > 0.0:
+        log_share = max(log_share, np.log(params.min_p))
+    bound = largest + params.temperature * min(log_share, 0.0)
+    slack = 1e-4 * max(1.0, abs(bound))
+    return np.flatnonzero(row >= bound - slack)
+
+
+def _total(row: FloatArray, temperature: float) -> float:
+    """Return the sum over the row of exp((logit - largest) / temperature)."""
+    scaled = row - row.max()
+    if temperature != 1.0:
+        scaled *= 1.0 / temperature
+    return float(np.exp(scaled, out=scaled).sum(dtype=np.float64))

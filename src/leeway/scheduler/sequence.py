@@ -1,0 +1,99 @@
+"""A request on its way: mutable, owned by the engine, changed only by commit.
+
+Invariant between steps: the target's cache holds all tokens but the last (`num_cached` =
+len(token_ids) - 1), once the prompt is prefilled.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from leeway.acceptance.base import Law
+from leeway.core.receipt import Receipt, Tally
+from leeway.core.rng import Coins
+from leeway.core.types import FinishReason, Request, SamplingParams
+from leeway.sampling.penalties import History
+from leeway.text.detokenizer import Detokenizer
+from leeway.text.stop_strings import StopStrings
+
+
+@dataclass(slots=True)
+class Sequence:
+    """State of one request.
+
+    Attributes:
+        request: as it came.
+        law: the law that judges it.
+        requested_law: name of the law asked for, where another one judges.
+        num_speculative_tokens: most draft tokens in one step.
+        seed: the effective seed, reported in the receipt.
+        coins: keyed by the seed.
+        detokenizer: turns committed ids into text.
+        stop_strings: watches the text.
+        handle: the target's cache handle; None while waiting.
+        token_ids: prompt and committed output.
+        num_cached: tokens in the target's cache.
+    """
+
+    request: Request
+    law: Law
+    requested_law: str
+    num_speculative_tokens: int
+    seed: int
+    coins: Coins
+    detokenizer: Detokenizer
+    stop_strings: StopStrings
+    handle: int | None = None
+    token_ids: list[int] = field(default_factory=list)
+    num_cached: int = 0
+    output_counts: Counter[int] = field(default_factory=Counter)
+    finish_reason: FinishReason | None = None
+    tally: Tally = field(default_factory=Tally)
+    per_step: list[tuple[int, int]] = field(default_factory=list)
+    prompt_ids: frozenset[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.token_ids = list(self.request.prompt_token_ids)
+        self.prompt_ids = frozenset(self.token_ids)
+        self.tally.num_prompt_tokens = self.prompt_len
+
+    @property
+    def sampling(self) -> SamplingParams:
+        """The request's sampling parameters."""
+        return self.request.sampling
+
+    @property
+    def prompt_len(self) -> int:
+        """Number of prompt tokens."""
+        return len(self.request.prompt_token_ids)
+
+    @property
+    def output_len(self) -> int:
+        """Number of committed output tokens; also the key (step) of the next block's coins."""
+        return len(self.token_ids) - self.prompt_len
+
+    @property
+    def num_missing(self) -> int:
+        """Committed tokens that the next forward must feed: 1 when decoding, more in prefill."""
+        return len(self.token_ids) - self.num_cached
+
+    def history(self) -> History:
+        """Return what penalties read."""
+        return History(self.prompt_ids, self.output_counts)
+
+    def receipt(self, drafter: str) -> Receipt:
+        """Return the receipt of what ran."""
+        return Receipt(
+            law=self.law.info.name,
+            options=dict(self.law.options),
+            guarantee=self.law.info.guarantee,
+            verifier=self.law.verifier,
+            drafter=drafter if self.num_speculative_tokens else "none",
+            num_speculative_tokens=self.num_speculative_tokens,
+            seed=self.seed,
+            temperature=self.sampling.temperature,
+            tally=self.tally,
+            per_step=tuple(self.per_step),
+            requested_law=self.requested_law,
+        )

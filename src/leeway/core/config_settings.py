@@ -56,7 +56,7 @@ class Setting:
 
     def show(self, value: object) -> str:
         """Return the value as a user reads it."""
-        if value is None:
+        if value is None or value == ():
             return self.unset
         if self.is_secret:
             return "(hidden)"

@@ -1,0 +1,110 @@
+"""The entry point: finds the verb, prints errors as one message, gives the exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+from cyclopts import App, CycloptsError, Group, Parameter
+from cyclopts.exceptions import UnknownCommandError, UnusedCliTokensError
+
+from leeway.cli.call import Call
+from leeway.cli.options import GLOBAL_PANEL, switch
+from leeway.core.errors import LeewayError, did_you_mean
+
+OK, FAILURE, MISTAKE, INTERRUPTED = 0, 1, 2, 130
+_GLOBAL_FLAGS = ("--config", "--json", "--quiet", "--no-color", "--help")
+_CONFIG = Parameter(
+    group=GLOBAL_PANEL,
+    metavar="PATH",
+    show_default=False,
+    help="Configuration file (default ./leeway.toml, else leeway/config.toml in the user's "
+    "configuration folder; env LEEWAY_CONFIG)",
+)
+_VERBS = {
+    "serve": "leeway.cli.serve:serve",
+    "generate": "leeway.cli.generate:generate",
+    "chat": "leeway.cli.chat:chat",
+    "laws": "leeway.cli.laws:laws",
+    "explain": "leeway.cli.explain:explain",
+    "models": "leeway.cli.models:app",
+    "demo": "leeway.cli.demo:demo",
+    "doctor": "leeway.cli.doctor:doctor",
+    "config": "leeway.cli.config:app",
+    "version": "leeway.cli.version:version",
+}
+
+
+def build_app() -> App:
+    """Return the application; verbs are imported when they are first needed."""
+    app = App(
+        name="leeway",
+        help="Speculative decoding with the acceptance law as a dial.",
+        help_format="plaintext",
+        help_flags=["--help", "-h"],
+        version_flags=[],
+        group_commands=Group("Verbs", sort_key=0),
+        result_action="return_value",
+        suppress_keyboard_interrupt=False,
+        exit_on_error=False,
+        print_error=False,
+    )
+    for order, (name, path) in enumerate(_VERBS.items()):
+        app.command(path, name=name, sort_key=order)
+    app.register_install_completion_command(add_to_startup=False)
+    app["--install-completion"].group = (GLOBAL_PANEL,)
+
+    @app.meta.default
+    def launch(
+        *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
+        config: Annotated[str | None, _CONFIG] = None,
+        json: Annotated[bool | None, switch("json")] = None,
+        quiet: Annotated[bool | None, switch("quiet")] = None,
+        no_color: Annotated[bool | None, switch("no_color")] = None,
+    ) -> int:
+        verb, bound, ignored = app.parse_args(tokens, exit_on_error=False, print_error=False)
+        context: dict[str, Call] = {}
+        if "call" in ignored:
+            flags = {"json": json, "quiet": quiet, "no_color": no_color}
+            typed = {name: value for name, value in flags.items() if value is not None}
+            context["call"] = Call(typed, config)
+        code = verb(*bound.args, **bound.kwargs, **context)
+        return code if isinstance(code, int) else OK
+
+    return app
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return int(build_app().meta(words, exit_on_error=False, print_error=False) or OK)
+    except LeewayError as error:
+        return _fail(error.message, error.exit_code)
+    except CycloptsError as error:
+        return _fail(_describe(error), MISTAKE)
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILURE
+
+
+def _describe(error: CycloptsError) -> str:
+    """Return the parser's complaint with what is allowed and the next step."""
+    if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
+        return f"unexpected argument {error.unused_tokens[0]!r}; `leeway --help` shows what fits"
+    if isinstance(error, UnknownCommandError) and error.unused_tokens:
+        word = error.unused_tokens[0]
+        kind = "flag" if word.startswith("-") else "verb"
+        hint = did_you_mean(word, _VERBS if kind == "verb" else _GLOBAL_FLAGS)
+        return f"unknown {kind} {word!r}{hint}; `leeway --help` lists all"
+    return str(error)
+
+
+def _fail(message: str, exit_code: int) -> int:
+    print(f"error: {message}", file=sys.stderr)
+    return exit_code

@@ -1,0 +1,1 @@
+"""Text: from messages to token ids and from token ids back to characters."""

@@ -1,0 +1,1 @@
+"""Acceptance: which drafted tokens may be kept. Laws, verifiers and their closed forms."""

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, Protocol
 
+from leeway.core.receipt import LawOption
+
 Array = Any  # any array-API array; shapes are in the docstrings
 
 VerifierName = Literal["token", "block", "match"]
@@ -39,7 +41,7 @@ class Knob:
 
     name: str
     meaning: str
-    default: float | int | str | None
+    default: LawOption | None
     low: float = float("-inf")
     high: float = float("inf")
     low_open: bool = False
@@ -85,10 +87,34 @@ class LawInfo:
 class Law(Protocol):
     """An acceptance law with its options filled in. All methods batch over leading axes."""
 
-    info: LawInfo
-    options: dict[str, float | int | str]
-    verifier: VerifierName
-    reads_raw_rows: bool
+    @property
+    def info(self) -> LawInfo:
+        """What the law is, by its true name (never a preset's)."""
+        ...
+
+    @property
+    def options(self) -> dict[str, LawOption]:
+        """Every option in force, defaults included."""
+        ...
+
+    @property
+    def verifier(self) -> VerifierName:
+        """Which verifier judges a block under this law."""
+        ...
+
+    @property
+    def reads_raw_rows(self) -> bool:
+        """Whether thresholds read the model's rows before temperature and truncation."""
+        ...
+
+    def judge(self, rows: RowPair, draft_columns: Array) -> tuple[Array, Array]:
+        """Return (`is_kept`, `accept_prob`) of the drafted columns; statistics are computed once.
+
+        Args:
+            rows: rows [..., num_columns].
+            draft_columns: [...], integer column of each drafted token.
+        """
+        ...
 
     def accept_prob(self, rows: RowPair, draft_columns: Array) -> Array:
         """Return a(x) of the drafted columns.

@@ -1,0 +1,103 @@
+"""Algebra on probability rows: what every law is written in.
+
+In: rows [..., num_columns] of any array that knows its own namespace. Out: arrays of the same kind
+and precision. Knows no law. Nothing here warns or yields NaN on zeros, point masses or disjoint
+supports.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from leeway.acceptance.base import Array
+
+
+def namespace(array: Array) -> Any:  # noqa: ANN401
+    """Return the array namespace that `array` belongs to."""
+    return array.__array_namespace__()
+
+
+def smallest(array: Array) -> float:
+    """Return the smallest normal number of the array's precision."""
+    return float(namespace(array).finfo(array.dtype).smallest_normal)
+
+
+def total(rows: Array) -> Array:
+    """Return the sum over columns: [...]."""
+    return namespace(rows).sum(rows, axis=-1)
+
+
+def peak(rows: Array) -> Array:
+    """Return the largest probability of each row: [...]."""
+    return namespace(rows).max(rows, axis=-1)
+
+
+def positive_part(rows: Array) -> Array:
+    """Return max(rows, 0), column by column."""
+    return namespace(rows).clip(rows, 0.0, None)
+
+
+def at(rows: Array, columns: Array) -> Array:
+    """Return the entry of each row at its column.
+
+    Args:
+        rows: [..., num_columns].
+        columns: [...], integers.
+    """
+    return namespace(rows).take_along_axis(rows, columns[..., None], axis=-1)[..., 0]
+
+
+def one_hot(columns: Array, like: Array) -> Array:
+    """Return point masses at `columns` ([...]) in the shape and precision of `like`."""
+    xp = namespace(like)
+    return xp.astype(xp.arange(like.shape[-1]) == columns[..., None], like.dtype)
+
+
+def most_likely(rows: Array) -> Array:
+    """Return the column of the largest probability of each row, the first among equals: [...]."""
+    return namespace(rows).argmax(rows, axis=-1)
+
+
+def normalise(rows: Array, fallback: Array) -> Array:
+    """Return rows divided by their sums; a row without mass becomes its row of `fallback`.
+
+    A residual without mass is drawn from only where rounding rejected a token that the formula
+    accepts with probability one.
+    """
+    xp = namespace(rows)
+    mass = xp.sum(rows, axis=-1, keepdims=True)
+    has_mass = mass > 0
+    scaled = rows / xp.where(has_mass, mass, 1.0)
+    return scaled if bool(xp.all(has_mass)) else xp.where(has_mass, scaled, fallback)
+
+
+def capped_ratio(numerator: Array, denominator: Array) -> Array:
+    """Return min(1, numerator / denominator), without overflow.
+
+    Where the denominator is zero: 1 if the numerator is positive, 0 if it is zero as well.
+    """
+    xp = namespace(numerator)
+    larger = xp.maximum(numerator, denominator)
+    return numerator / xp.where(larger > 0, larger, 1.0)
+
+
+def total_variation(rows: Array, others: Array) -> Array:
+    """Return TV = half the L1 distance between rows that each sum to one: [...]."""
+    xp = namespace(rows)
+    return 0.5 * xp.sum(xp.abs(rows - others), axis=-1)
+
+
+def entropy(rows: Array) -> Array:
+    """Return the Shannon entropy of each row in nats: [...]."""
+    xp = namespace(rows)
+    return -xp.vecdot(rows, xp.log(xp.clip(rows, smallest(rows), None)), axis=-1)
+
+
+def kl_divergence(rows: Array, others: Array) -> Array:
+    """Return KL(rows || others) in nats: [...]; infinite where a row leaves the other's support."""
+    xp = namespace(rows)
+    floor = smallest(rows)
+    log_ratio = xp.log(xp.clip(rows, floor, None) / xp.clip(others, floor, None))
+    divergence = xp.clip(xp.vecdot(rows, log_ratio, axis=-1), 0.0, None)
+    leaves = xp.any((rows > 0) & (others <= 0), axis=-1)
+    return xp.where(leaves, xp.asarray(float("inf"), dtype=rows.dtype), divergence)

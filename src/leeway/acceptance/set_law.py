@@ -1,0 +1,149 @@
+"""Set rules: a keep-set T times what becomes of tokens outside it; every pair is one law.
+
+With eta = q(not T) and s = norm((p - q)+):
+
+| off-set | outside T accept | on rejection | emitted |
+|---|---|---|---|
+| redraw | 0 | p | q 1_T + eta p |
+| argmax | 0 | argmax p | q 1_T + eta 1[argmax p] |
+| pi | min(1, eta p/q) | (pi - q)+ | pi = q 1_T + eta p |
+| coin | min(1, p/(l q)), l = 1 | (p - q)+ | base + rho s, base = q on T, min(q, p/l) off it |
+
+`coin` has the highest acceptance and the lowest total variation for every p, q and T; `pi` emits
+what `redraw` emits and accepts more.
+
+**Source**: redraw: Cai et al. 2024, arXiv 2401.10774; pi: Narasimhan et al. 2025, arXiv 2405.19261,
+equation 11 and Algorithm 6; the residual of coin: Yin et al. 2024, arXiv 2411.00841, Theorem 4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from leeway.acceptance.algebra import (
+    at,
+    capped_ratio,
+    most_likely,
+    namespace,
+    normalise,
+    one_hot,
+    positive_part,
+    total,
+)
+from leeway.acceptance.base import Array, Knob, RowPair
+from leeway.acceptance.exact import residual
+from leeway.acceptance.keep_sets import KeepSet
+from leeway.acceptance.rule import Rule, mask_absent
+
+OFF_SETS = ("redraw", "pi", "coin", "argmax")
+
+
+def off_set_knob(default: str) -> Knob:
+    """Return the knob `off_set` with a law's own default."""
+    meaning = "tokens outside the set: redraw from p, Algorithm 6, the exact coin, or argmax p"
+    return Knob("off_set", meaning, default=default, choices=OFF_SETS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetLaw(Rule):
+    """A keep-set times an off-set.
+
+    Attributes:
+        keep_set: T.
+        off_set: one of `OFF_SETS`.
+        leniency: l of the coin outside T; 1 is the exact coin.
+    """
+
+    keep_set: KeepSet
+    off_set: str
+    leniency: float = 1.0
+
+    def judge(self, rows: RowPair, draft_columns: Array) -> tuple[Array, Array]:
+        """Return whether x is in T, and a(x)."""
+        xp = namespace(rows.target_probs)
+        if self.off_set == "pi":
+            mask = self._mask(rows)
+            kept = at(mask, draft_columns)
+            p = self._eta(rows, mask) * at(rows.target_probs, draft_columns)
+        else:
+            kept = self.keep_set.contains(*self.threshold_rows(rows), draft_columns)
+            p = at(rows.target_probs, draft_columns)
+        if self.off_set in ("redraw", "argmax"):
+            return kept, xp.astype(kept, rows.target_probs.dtype)
+        coin = capped_ratio(p, self.leniency * at(rows.draft_probs, draft_columns))
+        return kept, xp.where(kept, 1.0, coin)
+
+    def accept_probs(self, rows: RowPair) -> Array:
+        """Return 1 on T, and the off-set's coin outside."""
+        p, q = rows.target_probs, rows.draft_probs
+        xp = namespace(p)
+        mask = self._mask(rows)
+        if self.off_set in ("redraw", "argmax"):
+            return mask_absent(xp.astype(mask, p.dtype), rows)
+        if self.off_set == "pi":
+            p = self._eta(rows, mask)[..., None] * p
+        return mask_absent(xp.where(mask, 1.0, capped_ratio(p, self.leniency * q)), rows)
+
+    def recovered_probs(self, rows: RowPair, draft_columns: Array | None = None) -> Array:
+        """Return the off-set's row."""
+        p = rows.target_probs
+        if self.off_set == "redraw":
+            return p
+        if self.off_set == "argmax":
+            return one_hot(most_likely(p), p)
+        if self.off_set == "coin":
+            return residual(rows)
+        pi = self.emitted_probs(rows)
+        return normalise(positive_part(pi - rows.draft_probs), pi)
+
+    def emitted_probs(self, rows: RowPair) -> Array:
+        """Return the emitted row of the table above."""
+        p, q = rows.target_probs, rows.draft_probs
+        mask = self._mask(rows)
+        if self.off_set == "coin":
+            base = self._base(rows, mask)
+            return base + total(q - base)[..., None] * residual(rows)
+        inside = namespace(p).where(mask, q, 0.0)
+        eta = total(q - inside)[..., None]
+        return inside + eta * (one_hot(most_likely(p), p) if self.off_set == "argmax" else p)
+
+    def acceptance_rate(self, rows: RowPair) -> Array:
+        """Return q(T), plus what the off-set's coin accepts."""
+        p, q = rows.target_probs, rows.draft_probs
+        xp = namespace(p)
+        mask = self._mask(rows)
+        if self.off_set == "coin":
+            return total(self._base(rows, mask))
+        if self.off_set == "pi":
+            return total(xp.where(mask, q, xp.minimum(q, self._eta(rows, mask)[..., None] * p)))
+        return total(xp.where(mask, q, 0.0))
+
+    def total_variation(self, rows: RowPair) -> Array:
+        """Return the sum over T of (q - (1 - eta) p)+; coin: of (base - p)+; argmax: of (e - p)+.
+
+        Under argmax only tokens of T and the most likely token itself can exceed p.
+        """
+        p, q = rows.target_probs, rows.draft_probs
+        xp = namespace(p)
+        mask = self._mask(rows)
+        if self.off_set == "coin":
+            return total(positive_part(self._base(rows, mask) - p))
+        eta = self._eta(rows, mask)
+        if self.off_set == "argmax":
+            best = most_likely(p)
+            inside = xp.where(mask & (one_hot(best, p) == 0), positive_part(q - p), 0.0)
+            own = xp.where(at(mask, best), at(q, best), 0.0) + eta - at(p, best)
+            return total(inside) + positive_part(own)
+        return total(xp.where(mask, positive_part(q - (1 - eta)[..., None] * p), 0.0))
+
+    def _mask(self, rows: RowPair) -> Array:
+        return self.keep_set.mask(*self.threshold_rows(rows))
+
+    def _eta(self, rows: RowPair, mask: Array) -> Array:
+        return total(namespace(mask).where(mask, 0.0, rows.draft_probs))
+
+    def _base(self, rows: RowPair, mask: Array) -> Array:
+        """Return q a under the coin: q on T, min(q, p/l) off it."""
+        xp = namespace(mask)
+        q = rows.draft_probs
+        return xp.where(mask, q, xp.minimum(q, rows.target_probs / self.leniency))

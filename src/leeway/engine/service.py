@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any, Literal
 
 from leeway.core.errors import BackendError, LeewayError
@@ -63,7 +63,7 @@ class EngineService:
         if self._thread.is_alive():
             self._thread.join()
 
-    async def stream(self, request: Request) -> AsyncIterator[OutputDelta]:
+    async def stream(self, request: Request) -> AsyncGenerator[OutputDelta, None]:
         """Yield the request's deltas; closing the iterator early cancels the request.
 
         Raises:

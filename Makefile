@@ -1,28 +1,34 @@
-# Every target implies set-up; nothing but Python 3.11+ is needed beforehand.
+# Every target implies set-up. Needed beforehand: Python 3.11 or newer (with venv), git, make.
 PYTHON ?= python3
-BIN := .venv/bin
 MODEL ?= smollm2-135m-instruct
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: setup serve demo test check clean
+.PHONY: setup setup-dev serve demo test check clean
 
-setup: .venv/installed
+setup: .venv/.installed
+setup-dev: .venv/.installed-dev
 
-.venv/installed: pyproject.toml constraints.txt
+.venv/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(PIP) --editable .
+	touch $@
+
+.venv/.installed-dev: .venv/.installed
+	$(PIP) --editable '.[dev]'
 	touch $@
 
 serve: setup
-	$(BIN)/leeway serve $(MODEL)
+	$(BIN)/leeway serve --model $(MODEL)
 
 demo: setup
-	$(BIN)/leeway demo $(MODEL)
+	$(BIN)/leeway demo --model $(MODEL)
 
-test: setup
-	$(BIN)/leeway models pull $(MODEL) || echo "model not fetched: its tests will be skipped, aloud"
+test: setup-dev
+	$(BIN)/leeway models pull $(MODEL) || echo "no model: the tests that need it will be skipped, aloud"
 	$(BIN)/python -m pytest -n 2
 
-check: setup
+check: setup-dev
 	$(BIN)/ruff format --check src tests
 	$(BIN)/ruff check src tests
 	$(BIN)/mypy

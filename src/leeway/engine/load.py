@@ -55,7 +55,7 @@ def _backend(
         num_threads=config.num_threads,
         row_shape=config.row_shape,
         prefill_chunk_len=config.prefill_chunk_len,
-        cache_dir=config.cache_dir,
+        max_num_seqs=config.max_num_seqs,
     )
 
 
@@ -77,5 +77,5 @@ def _drafter(
             f"draft model {config.draft_model!r} has another vocabulary than {config.model!r}; "
             "choose a draft model of the same family"
         )
-    backend = _backend(files, config, config.draft_weights, target.kv_bytes)
+    backend = _backend(files, config, config.draft_weights, None)
     return ModelDrafter(backend, target.vocab_size)

@@ -59,7 +59,7 @@ def _truncate(row: FloatArray, params: SamplingParams, top_k: int) -> tuple[IntA
     """Return the kept tokens of one row, largest first, and their probabilities."""
     ids = _largest(row, top_k) if top_k else _reachable(row, params)
     scaled = row[ids].astype(np.float64) / params.temperature
-    order = np.lexsort((ids, -scaled))
+    order = np.argsort(-scaled, kind="stable")  # ids ascend, so ties keep the lower id first
     ids, scaled = ids[order], scaled[order]
     if top_k:
         ids, scaled = ids[:top_k], scaled[:top_k]

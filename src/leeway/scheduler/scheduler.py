@@ -98,12 +98,12 @@ class Scheduler:
     def plan(self) -> Plan:
         """Admit what fits and return the next step's work."""
         self._admit()
-        decoding = tuple(one for one in self._running if one.num_missing == 1)
+        decoding = tuple(one for one in self._running if not one.is_prefilling)
         budget = self._backend.prefill_chunk_len
         prefilling: list[tuple[Sequence, int]] = []
         for sequence in self._running:
             chunk_len = min(budget, sequence.num_missing)
-            if sequence.num_missing > 1 and chunk_len > 0:
+            if sequence.is_prefilling and chunk_len > 0:
                 prefilling.append((sequence, chunk_len))
                 budget -= chunk_len
         return Plan(decoding, tuple(prefilling))

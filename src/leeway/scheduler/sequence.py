@@ -75,8 +75,13 @@ class Sequence:
 
     @property
     def num_missing(self) -> int:
-        """Committed tokens that the next forward must feed: 1 when decoding, more in prefill."""
+        """Committed tokens that are not cached yet."""
         return len(self.token_ids) - self.num_cached
+
+    @property
+    def is_prefilling(self) -> bool:
+        """Whether prompt tokens are still to be fed; where chunks are cut changes nothing else."""
+        return self.num_cached < self.prompt_len
 
     def history(self) -> History:
         """Return what penalties read."""
@@ -87,7 +92,7 @@ class Sequence:
         return Receipt(
             law=self.law.info.name,
             options=dict(self.law.options),
-            guarantee=self.law.info.guarantee,
+            guarantee=str(self.law.info.guarantee),
             verifier=self.law.verifier,
             drafter=drafter if self.num_speculative_tokens else "none",
             num_speculative_tokens=self.num_speculative_tokens,

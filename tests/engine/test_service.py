@@ -1,0 +1,161 @@
+"""The engine's thread: streams, cancellation on close, refusal, failure, draining."""
+
+import asyncio
+import threading
+
+import pytest
+from tests.support.tabular_engine import ask, make_engine, run_all, text, token_ids
+
+from leeway.backends.tabular import TabularBackend, random_table
+from leeway.core.errors import BackendError, ConfigError, RequestError
+from leeway.core.types import FinishReason
+from leeway.engine.service import EngineService
+
+TABLE = random_table(4, 1, seed=0)
+
+
+def fresh_engine(**options):
+    return make_engine(TABLE, drafter="ngram", context_len=4096, capacity_tokens=9000, **options)
+
+
+async def wait_until(condition):
+    for _ in range(2000):
+        if condition():
+            return
+        await asyncio.sleep(0.002)
+    raise AssertionError("the condition never held")
+
+
+async def ready(load=fresh_engine):
+    service = EngineService(load)
+    service.start()
+    await wait_until(lambda: service.state != "loading")
+    return service
+
+
+async def collect(service, request):
+    return [delta async for delta in service.stream(request)]
+
+
+def test_concurrent_streams_equal_offline_answers():
+    async def scenario():
+        service = await ready()
+        requests = [
+            ask((0, index % 4), name=f"r{index}", max_tokens=20, seed=index) for index in range(5)
+        ]
+        streams = await asyncio.gather(*(collect(service, request) for request in requests))
+        await asyncio.to_thread(service.stop)
+        return requests, streams, service
+
+    requests, streams, service = asyncio.run(scenario())
+    assert service.state == "stopped"
+    for request, deltas in zip(requests, streams, strict=True):
+        offline = run_all(fresh_engine(), request)[request.request_id]
+        assert token_ids(deltas) == token_ids(offline) and text(deltas) == text(offline)
+
+
+def test_closing_a_stream_cancels_and_frees_within_a_step():
+    async def scenario():
+        service = await ready()
+        for index in range(20):
+            stream = service.stream(ask(name=f"r{index}", max_tokens=4000))
+            await anext(stream)
+            await stream.aclose()
+        await wait_until(lambda: not service.engine.has_work)
+        assert service.engine.parts.backend.num_open() == 0
+        assert service.status()["num_requests_running"] == 0
+        deltas = await collect(service, ask(name="after", max_tokens=5, seed=1))
+        await asyncio.to_thread(service.stop)
+        return deltas
+
+    deltas = asyncio.run(scenario())
+    offline = run_all(fresh_engine(), ask(name="after", max_tokens=5, seed=1))["after"]
+    assert token_ids(deltas) == token_ids(offline)
+
+
+def test_a_refused_request_raises_before_the_first_delta():
+    async def scenario():
+        service = await ready()
+        with pytest.raises(RequestError, match="max_tokens"):
+            await collect(service, ask(max_tokens=0))
+        await asyncio.to_thread(service.stop)
+
+    asyncio.run(scenario())
+
+
+def test_a_model_that_cannot_be_loaded_fails_with_its_own_error():
+    def load():
+        raise ConfigError("no such model")
+
+    async def scenario():
+        service = await ready(load)
+        assert service.state == "failed" and service.status()["error"] == "no such model"
+        with pytest.raises(ConfigError, match="no such model"):
+            await collect(service, ask())
+        await asyncio.to_thread(service.stop)
+
+    asyncio.run(scenario())
+
+
+def test_requests_while_loading_are_refused():
+    gate = threading.Event()
+
+    def load():
+        gate.wait(10)
+        return fresh_engine()
+
+    async def scenario():
+        service = EngineService(load)
+        service.start()
+        with pytest.raises(BackendError, match="loading"):
+            await collect(service, ask())
+        gate.set()
+        await wait_until(lambda: service.state == "ready")
+        await asyncio.to_thread(service.stop)
+
+    asyncio.run(scenario())
+
+
+class BrokenBackend(TabularBackend):
+    def forward(self, inputs):
+        raise ZeroDivisionError("a fault of ours")
+
+
+def test_an_unforeseen_fault_ends_every_stream_with_an_error(monkeypatch, caplog):
+    monkeypatch.setattr("tests.support.tabular_engine.TabularBackend", BrokenBackend)
+
+    async def scenario():
+        service = await ready()
+        with pytest.raises(BackendError, match="a fault of ours"):
+            await collect(service, ask())
+        assert service.state == "failed"
+        with pytest.raises(BackendError, match="a fault of ours"):
+            await collect(service, ask())
+        await asyncio.to_thread(service.stop)
+
+    asyncio.run(scenario())
+    assert "the engine failed" in caplog.text
+
+
+def test_stopping_drains_what_is_running():
+    async def scenario():
+        service = await ready()
+        task = asyncio.create_task(collect(service, ask(max_tokens=300)))
+        await wait_until(lambda: service.engine.has_work)
+        await asyncio.to_thread(service.stop)
+        return await task
+
+    deltas = asyncio.run(scenario())
+    assert len(token_ids(deltas)) == 300
+
+
+def test_stopping_without_patience_cancels():
+    async def scenario():
+        service = await ready()
+        task = asyncio.create_task(collect(service, ask(max_tokens=4000)))
+        await wait_until(lambda: service.engine.has_work)
+        await asyncio.to_thread(service.stop, 0.0)
+        return await task
+
+    deltas = asyncio.run(scenario())
+    assert deltas[-1].finish_reason is FinishReason.CANCELLED

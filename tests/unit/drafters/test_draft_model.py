@@ -1,0 +1,117 @@
+"""The draft model: rows are those drawn from, and its cache follows the committed text."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from leeway.backends.tabular import TabularBackend, random_table
+from leeway.core.rng import KeyedCoins, Purpose
+from leeway.core.types import SamplingParams
+from leeway.drafters.base import DraftAsk
+from leeway.drafters.draft_model import ModelDrafter
+from leeway.sampling.penalties import History
+
+VOCAB = 4
+
+
+@pytest.fixture
+def backend():
+    return TabularBackend(random_table(VOCAB, 2, seed=1), order=2, context_len=40)
+
+
+PLAIN = SamplingParams()
+
+
+def ask(tokens, num=3, sampling=PLAIN, request_id="a", step=0, raw=False):
+    history = History(frozenset(tokens), Counter())
+    return DraftAsk(request_id, tokens, num, sampling, history, KeyedCoins(3), step, raw)
+
+
+def dense(draft):
+    if draft.rows.token_ids is None:
+        return draft.rows.probs
+    probs = np.zeros((len(draft.token_ids), VOCAB))
+    probs[:, draft.rows.token_ids] = draft.rows.probs
+    return probs
+
+
+@pytest.mark.parametrize(
+    "sampling", [SamplingParams(), SamplingParams(top_k=2), SamplingParams(temperature=0)]
+)
+def test_rows_are_the_models_and_tokens_are_drawn_from_them(backend, sampling):
+    tokens = [0, 1, 2]
+    draft = ModelDrafter(backend, VOCAB).propose([ask(tokens, sampling=sampling, step=5)])[0]
+    context = list(tokens)
+    for index, (token_id, row) in enumerate(zip(draft.token_ids, dense(draft), strict=True)):
+        exact = backend.row(context)
+        if sampling.top_k:
+            exact = np.where(exact >= np.sort(exact)[-2], exact, 0)
+        if sampling.temperature == 0:
+            exact = np.where(exact == exact.max(), 1.0, 0)
+        assert np.allclose(row, exact / exact.sum(), atol=1e-12)
+        drawn = KeyedCoins(3).draw(row, step=5, row=index, purpose=Purpose.DRAFT)
+        assert drawn == token_id
+        context.append(token_id)
+
+
+@pytest.mark.parametrize("num_kept", [0, 1, 2, 3])
+def test_the_cache_follows_commit_and_rollback(backend, num_kept):
+    drafter = ModelDrafter(backend, VOCAB)
+    tokens = [0, 1, 2, 3, 0, 1]
+    draft = drafter.propose([ask(tokens)])[0]
+    wrong = (draft.token_ids[num_kept] + 1) % VOCAB if num_kept < 3 else 0
+    tokens = [*tokens, *draft.token_ids[:num_kept], wrong]
+    again = drafter.propose([ask(tokens, step=num_kept + 1)])[0]
+    fresh = ModelDrafter(backend, VOCAB).propose([ask(tokens, step=num_kept + 1, request_id="b")])[
+        0
+    ]
+    assert again.token_ids == fresh.token_ids
+    assert np.array_equal(dense(again), dense(fresh))
+
+
+def test_a_rejected_token_that_comes_back_later_is_not_taken_for_cached(backend):
+    drafter = ModelDrafter(backend, VOCAB)
+    tokens = [0, 1]
+    first = drafter.propose([ask(tokens)])[0].token_ids
+    tokens = [0, 1, (first[0] + 1) % VOCAB, first[1]]
+    again = drafter.propose([ask(tokens, step=2)])[0]
+    fresh = ModelDrafter(backend, VOCAB).propose([ask(tokens, step=2, request_id="b")])[0]
+    assert np.array_equal(dense(again), dense(fresh))
+
+
+def test_a_batch_equals_singles(backend):
+    asks = [
+        ask([0, 1, 2], 3, request_id="a"),
+        ask([3], 1, request_id="b"),
+        ask([2] * 9, 2, request_id="c"),
+    ]
+    together = ModelDrafter(backend, VOCAB).propose(asks)
+    for one, draft in zip(asks, together, strict=True):
+        alone = ModelDrafter(backend, VOCAB).propose([one])[0]
+        assert alone.token_ids == draft.token_ids
+        assert np.array_equal(dense(alone), dense(draft))
+
+
+def test_drafts_stop_at_the_context_end_and_forget_frees_the_cache(backend):
+    drafter = ModelDrafter(backend, VOCAB)
+    assert len(drafter.propose([ask([0] * 38)])[0].token_ids) == 2
+    assert drafter.propose([ask([0] * 40, request_id="full")])[0].token_ids == ()
+    assert backend.num_open() == 2
+    drafter.forget("a")
+    drafter.forget("full")
+    drafter.forget("never seen")
+    assert backend.num_open() == 0
+
+
+def test_a_smaller_vocabulary_is_padded_with_impossible_tokens(backend):
+    draft = ModelDrafter(backend, VOCAB + 3).propose([ask([0, 1])])[0]
+    assert draft.rows.probs.shape == (3, VOCAB + 3)
+    assert np.all(draft.rows.probs[:, VOCAB:] == 0)
+
+
+def test_raw_rows_are_kept_when_asked_for(backend):
+    sampling = SamplingParams(temperature=0)
+    draft = ModelDrafter(backend, VOCAB).propose([ask([0, 1], sampling=sampling, raw=True)])[0]
+    assert np.allclose(draft.raw_probs[0], backend.row([0, 1]), atol=1e-12)
+    assert draft.raw_probs.shape == (3, VOCAB)

@@ -1,0 +1,125 @@
+"""Admission, chunked prefill, reservation and refusals, without any model."""
+
+import pytest
+
+from leeway.backends.tabular import TabularBackend, random_table
+from leeway.core.errors import CapacityError, ContextLengthError
+from leeway.core.types import Request, SamplingParams
+from leeway.scheduler.budget import draft_budget
+from leeway.scheduler.scheduler import Scheduler
+from leeway.scheduler.sequence import Sequence
+
+
+def backend(**changes):
+    return TabularBackend(random_table(3, 0, seed=0), order=0, **changes)
+
+
+def sequence(name, prompt_len, max_tokens=4, num_speculative_tokens=3):
+    request = Request(name, tuple([1] * prompt_len), SamplingParams(max_tokens=max_tokens))
+    return Sequence(
+        request=request,
+        law=None,
+        requested_law="rejection",
+        num_speculative_tokens=num_speculative_tokens,
+        seed=0,
+        coins=None,
+        detokenizer=None,
+        stop_strings=None,
+    )
+
+
+def names(sequences):
+    return [one.request.request_id for one in sequences]
+
+
+def test_prompts_are_fed_in_chunks_that_share_one_budget():
+    scheduler = Scheduler(backend(prefill_chunk_len=4), max_num_seqs=4)
+    for name, prompt_len in (("a", 6), ("b", 3), ("c", 2)):
+        scheduler.add(sequence(name, prompt_len))
+    plan = scheduler.plan()
+    assert plan.decoding == ()
+    assert [(one.request.request_id, size) for one, size in plan.prefilling] == [("a", 4)]
+    plan.prefilling[0][0].num_cached = 4
+    plan = scheduler.plan()
+    assert [(one.request.request_id, size) for one, size in plan.prefilling] == [("a", 2), ("b", 2)]
+
+
+def test_decoding_goes_on_beside_a_prefill():
+    scheduler = Scheduler(backend(), max_num_seqs=4)
+    first = sequence("a", 3)
+    scheduler.add(first)
+    scheduler.plan()
+    first.num_cached = 3
+    first.token_ids.append(2)
+    scheduler.add(sequence("b", 5))
+    plan = scheduler.plan()
+    assert names(plan.decoding) == ["a"]
+    assert [(one.request.request_id, size) for one, size in plan.prefilling] == [("b", 4)]
+
+
+def test_admission_is_first_come_and_bounded_by_sequences():
+    scheduler = Scheduler(backend(), max_num_seqs=2)
+    for name in "abc":
+        scheduler.add(sequence(name, 2))
+    scheduler.plan()
+    assert (scheduler.num_running, scheduler.num_waiting) == (2, 1)
+    assert names(scheduler.sequences()) == ["a", "b", "c"]
+    scheduler.remove(scheduler.sequences()[0])
+    scheduler.plan()
+    assert (scheduler.num_running, scheduler.num_waiting) == (2, 0)
+
+
+def test_admission_waits_for_the_whole_reservation_in_blocks():
+    target = backend(capacity_tokens=16, block_len=4)
+    scheduler = Scheduler(target, max_num_seqs=4)
+    scheduler.add(sequence("a", 5, max_tokens=4))
+    scheduler.add(sequence("b", 2, max_tokens=4))
+    scheduler.plan()
+    assert scheduler.num_reserved_tokens == 12
+    assert (scheduler.num_running, scheduler.num_waiting) == (1, 1)
+    assert target.num_open() == 1
+    scheduler.remove(scheduler.sequences()[0])
+    assert target.num_open() == 0
+    scheduler.plan()
+    assert scheduler.num_running == 1 and scheduler.num_reserved_tokens == 8
+
+
+def test_a_waiting_request_can_be_removed():
+    target = backend()
+    scheduler = Scheduler(target, max_num_seqs=1)
+    for name in "ab":
+        scheduler.add(sequence(name, 2))
+    scheduler.plan()
+    scheduler.remove(scheduler.sequences()[1])
+    assert (scheduler.num_running, scheduler.num_waiting, target.num_open()) == (1, 0, 1)
+
+
+@pytest.mark.parametrize("prompt_len", [64, 65, 200])
+def test_a_prompt_as_long_as_the_context_is_refused_with_the_numbers(prompt_len):
+    scheduler = Scheduler(backend(context_len=64), max_num_seqs=1)
+    with pytest.raises(ContextLengthError, match=rf"{prompt_len} tokens.*64"):
+        scheduler.check_fits(sequence("a", prompt_len).request)
+
+
+def test_what_can_never_fit_the_cache_is_refused_with_the_numbers():
+    scheduler = Scheduler(backend(context_len=64, capacity_tokens=32), max_num_seqs=1)
+    scheduler.check_fits(sequence("a", 20, max_tokens=12).request)
+    with pytest.raises(CapacityError, match=r"36 cache slots.*20 tokens.*13.*has 32"):
+        scheduler.check_fits(sequence("a", 20, max_tokens=13).request)
+
+
+def test_max_tokens_beyond_the_context_reserves_only_the_context():
+    scheduler = Scheduler(backend(context_len=64, capacity_tokens=64), max_num_seqs=1)
+    scheduler.check_fits(sequence("a", 20, max_tokens=10_000).request)
+
+
+@pytest.mark.parametrize(
+    ("output_len", "max_tokens", "context_len", "expected"),
+    [(0, 10, 64, 3), (7, 10, 64, 2), (8, 10, 64, 1), (9, 10, 64, 0), (0, 10, 7, 1), (0, 10, 6, 0)],
+)
+def test_the_draft_budget_never_exceeds_what_can_be_committed(
+    output_len, max_tokens, context_len, expected
+):
+    one = sequence("a", 5, max_tokens=max_tokens)
+    one.token_ids += [1] * output_len
+    assert draft_budget(one, context_len) == expected

@@ -1,0 +1,1 @@
+"""What several test rooms share: enumeration of coins, laws to try, tables to decode from."""

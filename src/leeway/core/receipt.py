@@ -130,8 +130,8 @@ class Receipt:
     """One request's receipt: what ran (not what was asked) and its tally.
 
     `law`, `options`, `guarantee` and `verifier` are read from the law object that judged.
-    `requested_law` is named where another one was asked for. `per_step` holds (drafted, accepted) of
-    each verify step in order.
+    `requested_law` is named where another one was asked for. `per_step` holds (drafted, accepted)
+    of each verify step in order.
     """
 
     law: str
@@ -168,8 +168,9 @@ class Receipt:
         """Return `metrics.speculative_decoding` of a response.
 
         The first eight keys are the contract that vLLM documents for acceptance metrics; the
-        receipt's own keys stand beside them. `detailed` adds `per_step_accepted` and
-        `per_step_drafted` (steps that drafted).
+        receipt's own keys stand beside them. As there, a mean of 1 and a rate of 0 stand for a
+        request that drafted nothing. `detailed` adds `per_step_accepted` and `per_step_drafted`
+        (steps that drafted).
         """
         tally = self.tally
         size = self.num_speculative_tokens + 1
@@ -181,10 +182,11 @@ class Receipt:
             histogram[accepted] += count
             row = by_length.setdefault(str(drafted), [0] * (drafted + 1))
             row[accepted] += count
-        mean = _ratio(tally.num_accepted_tokens, tally.num_spec_steps)
+        mean_accepted = _ratio(tally.num_accepted_tokens, tally.num_spec_steps)
+        acceptance_rate = _ratio(tally.num_accepted_tokens, tally.num_draft_tokens)
         metrics: dict[str, Any] = {
-            "mean_acceptance_length": None if mean is None else 1 + mean,
-            "draft_acceptance_rate": tally.rates()["draft_acceptance_rate"],
+            "mean_acceptance_length": 1 + (mean_accepted or 0.0),
+            "draft_acceptance_rate": acceptance_rate or 0.0,
             "acceptance_histogram": histogram,
             "acceptance_histogram_by_draft_length": by_length,
             "num_spec_steps": tally.num_spec_steps,

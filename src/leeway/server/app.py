@@ -1,0 +1,131 @@
+"""The application: routes, middleware and error handlers around one service."""
+
+from __future__ import annotations
+
+import time
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from leeway.acceptance.registry import build_law
+from leeway.core.config import ServerConfig
+from leeway.core.errors import LeewayError
+from leeway.server.api_key import ApiKeyMiddleware
+from leeway.server.body import MAX_BODY_BYTES
+from leeway.server.completions import chat_completions, completions
+from leeway.server.errors import (
+    answer_disconnect,
+    answer_http_error,
+    answer_internal_error,
+    answer_leeway_error,
+    json_response,
+)
+from leeway.server.health import PACKAGE_VERSION, health_body
+from leeway.server.law_ceiling import build_ceiling
+from leeway.server.metrics import ServerMetrics
+from leeway.server.request_id import RequestIdMiddleware
+from leeway.server.service_protocol import Service
+from leeway.server.state import ServerState
+
+KEEP_ALIVE_S = 10.0
+
+
+def create_app(
+    service: Service,
+    config: ServerConfig,
+    *,
+    keep_alive_s: float = KEEP_ALIVE_S,
+    max_body_bytes: int = MAX_BODY_BYTES,
+) -> Starlette:
+    """Return the application; whoever calls starts and stops the service.
+
+    Args:
+        service: the engine's façade, in whatever state.
+        config: what the server was started with.
+        keep_alive_s: silence after which a stream sends a comment.
+        max_body_bytes: largest request body that is read.
+
+    Raises:
+        ConfigError: `allow_laws` names an unknown law.
+        LawError: the configured law is unknown or its options are out of range.
+    """
+    law = build_law(config.engine.acceptance)
+    app = Starlette(
+        routes=[
+            Route("/v1/chat/completions", chat_completions, methods=["POST"]),
+            Route("/v1/completions", completions, methods=["POST"]),
+            Route("/v1/models", list_models, methods=["GET"]),
+            Route("/v1/models/{model_id:path}", show_model, methods=["GET"]),
+            Route("/health", show_health, methods=["GET"]),
+            Route("/metrics", show_metrics, methods=["GET"]),
+            Route("/version", show_version, methods=["GET"]),
+        ],
+        middleware=[
+            Middleware(RequestIdMiddleware),
+            Middleware(ApiKeyMiddleware, api_key=config.api_key),
+        ],
+        exception_handlers={
+            LeewayError: answer_leeway_error,
+            HTTPException: answer_http_error,
+            ClientDisconnect: answer_disconnect,
+            Exception: answer_internal_error,
+        },
+    )
+    app.state.server = ServerState(
+        service=service,
+        config=config,
+        law=law,
+        ceiling=build_ceiling(config, law),
+        metrics=ServerMetrics(service),
+        started_at=int(time.time()),
+        keep_alive_s=keep_alive_s,
+        max_body_bytes=max_body_bytes,
+    )
+    return app
+
+
+async def list_models(request: Request) -> Response:
+    """GET /v1/models."""
+    state: ServerState = request.app.state.server
+    return json_response({"object": "list", "data": [_model(state)]})
+
+
+async def show_model(request: Request) -> Response:
+    """GET /v1/models/{id}."""
+    state: ServerState = request.app.state.server
+    state.check_model(request.path_params["model_id"])
+    return json_response(_model(state))
+
+
+async def show_health(request: Request) -> Response:
+    """GET /health: 200 when ready, else 503."""
+    state: ServerState = request.app.state.server
+    body = health_body(state.service, state.config, state.ceiling, state.law)
+    return json_response(body, 200 if body["status"] == "ready" else 503)
+
+
+async def show_metrics(request: Request) -> Response:
+    """GET /metrics."""
+    state: ServerState = request.app.state.server
+    page, media_type = state.metrics.exposition(request.headers.get("accept", ""))
+    return Response(page, headers={"Content-Type": media_type})
+
+
+async def show_version(request: Request) -> Response:
+    """GET /version."""
+    return json_response({"version": PACKAGE_VERSION})
+
+
+def _model(state: ServerState) -> dict[str, str | int]:
+    parts = state.engine().parts
+    return {
+        "id": parts.model_name,
+        "object": "model",
+        "created": state.started_at,
+        "owned_by": "leeway",
+        "max_model_len": parts.backend.context_len,
+    }

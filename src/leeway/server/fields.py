@@ -1,0 +1,122 @@
+"""Fields: which names a request may carry, and what becomes of each.
+
+A field is honoured (it is in the request's struct), refused by name (it would change the answer and
+is not supported), or ignored (it cannot matter here). Nothing else is let through. A null is the
+same as leaving the field out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from leeway.core.errors import RequestError, did_you_mean
+
+IGNORED = frozenset(
+    {
+        "metadata",
+        "parallel_tool_calls",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        "safety_identifier",
+        "service_tier",
+        "store",
+        "user",
+    }
+)
+
+# Not supported, with the values that ask for nothing and so are accepted.
+UNSUPPORTED: dict[str, tuple[Any, ...]] = {
+    "add_generation_prompt": (True,),
+    "allowed_token_ids": ([],),
+    "audio": (),
+    "bad_words": ([],),
+    "best_of": (1,),
+    "chat_template": (),
+    "chat_template_kwargs": ({},),
+    "continue_final_message": (False,),
+    "echo": (False,),
+    "function_call": ("none", "auto"),
+    "functions": ([],),
+    "guided_choice": (),
+    "guided_grammar": (),
+    "guided_json": (),
+    "guided_regex": (),
+    "include_stop_str_in_output": (False,),
+    "length_penalty": (1, 1.0),
+    "logprobs": (False,),
+    "min_tokens": (0,),
+    "modalities": (["text"],),
+    "n": (1,),
+    "prediction": (),
+    "prompt_logprobs": (),
+    "reasoning_effort": ("none",),
+    "response_format": ({"type": "text"},),
+    "return_token_ids": (False,),
+    "return_tokens_as_token_ids": (False,),
+    "skip_special_tokens": (True,),
+    "spaces_between_special_tokens": (True,),
+    "structured_outputs": (),
+    "suffix": ("",),
+    "tool_choice": ("none", "auto"),
+    "tools": ([],),
+    "top_logprobs": (0,),
+    "truncate_prompt_tokens": (),
+    "use_beam_search": (False,),
+    "verbosity": ("medium",),
+    "web_search_options": (),
+}
+
+StructT = TypeVar("StructT", bound=msgspec.Struct)
+
+
+def read_fields(content: Mapping[str, Any], kind: type[StructT]) -> StructT:
+    """Return the request's honoured fields.
+
+    Raises:
+        RequestError: a field is unknown, not supported, or of the wrong type; `param` names it.
+    """
+    honoured = set(kind.__struct_fields__)
+    kept: dict[str, Any] = {}
+    for name, value in content.items():
+        if name in honoured:
+            if value is not None:
+                kept[name] = value
+        elif name in UNSUPPORTED:
+            _refuse_unless_neutral(name, value)
+        elif name not in IGNORED:
+            hint = did_you_mean(name, honoured | set(UNSUPPORTED) | IGNORED)
+            raise RequestError(
+                f"unknown field {name!r}{hint}; known are {', '.join(sorted(honoured))}",
+                param=name,
+            )
+    return convert(kept, kind)
+
+
+def convert(content: object, kind: type[StructT], prefix: str = "") -> StructT:
+    """Return `content` as a struct; `prefix` is its path in the request.
+
+    Raises:
+        RequestError: names the path, what was given and what is expected.
+    """
+    try:
+        return msgspec.convert(content, kind)
+    except msgspec.ValidationError as reason:
+        message, _, place = str(reason).partition(" - at `$")
+        path = (prefix + place.removesuffix("`")).lstrip(".")
+        named = message[:1].lower() + message[1:].replace("`", "").replace(" | null", "")
+        raise RequestError(f"{path or 'the request'}: {named}", param=path or None) from None
+
+
+def _refuse_unless_neutral(name: str, value: object) -> None:
+    neutral = UNSUPPORTED[name]
+    if value is None or any(value == one and type(value) is type(one) for one in neutral):
+        return
+    instead = (
+        f"leave it out or send {msgspec.json.encode(neutral[0]).decode()}"
+        if neutral
+        else ("leave it out")
+    )
+    raise RequestError(f"{name} is not supported by this server; {instead}", param=name)

@@ -1,0 +1,110 @@
+"""Health: whether the server can answer, and which law was asked for, installed and engaged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.metadata import version
+from typing import Any
+
+from leeway.acceptance.base import Law
+from leeway.core.config import ServerConfig
+from leeway.core.receipt import Tally
+from leeway.engine.log_line import CASCADES, TYPICAL
+from leeway.server.law_ceiling import LawCeiling
+from leeway.server.service_protocol import ServedEngine, Service
+
+PACKAGE_VERSION = version("leeway-llm")
+
+
+def health_body(
+    service: Service, config: ServerConfig, ceiling: LawCeiling, law: Law
+) -> dict[str, Any]:
+    """Return what /health says; `status` is the service's state, `law` the configured one."""
+    body: dict[str, Any] = {
+        "status": service.state,
+        "version": PACKAGE_VERSION,
+        "model": config.engine.model,
+    }
+    if service.state == "failed":
+        body["error"] = str(service.error)
+    engine = service.engine if service.state == "ready" else None
+    totals = dict(engine.totals) if engine is not None else {}
+    body["acceptance"] = _acceptance(config, ceiling, engine, totals)
+    body["typical_acceptance"] = _family(law, ceiling, TYPICAL, totals)
+    body["cascade_acceptance"] = _family(law, ceiling, CASCADES, totals)
+    if engine is not None:
+        body["model"] = engine.parts.model_name
+        body["drafter"] = {
+            "requested": config.engine.drafter,
+            "num_speculative_tokens": config.engine.num_speculative_tokens,
+        }
+        body["backend"] = engine.parts.backend.describe()
+        body["load"] = engine.status()
+    return body
+
+
+def _acceptance(
+    config: ServerConfig,
+    ceiling: LawCeiling,
+    engine: ServedEngine | None,
+    totals: dict[tuple[str, str], Tally],
+) -> dict[str, Any]:
+    """Return requested (with origin), installed (the law object) and engaged (what judged)."""
+    asked = config.engine.acceptance
+    installed = None
+    if engine is not None:
+        installed = {
+            "law": engine.law.info.name,
+            "options": dict(engine.law.options),
+            "guarantee": engine.law.info.guarantee,
+            "verifier": engine.law.verifier,
+        }
+    engaged = [
+        {
+            "law": law,
+            "drafter": drafter,
+            "guarantee": ceiling.infos[law].guarantee,
+            **_numbers([tally]),
+        }
+        for (law, drafter), tally in totals.items()
+    ]
+    return {
+        "requested": {
+            "law": asked.law,
+            "options": dict(asked.options),
+            "origin": str(config.engine.origin("acceptance")),
+        },
+        "installed": installed,
+        "engaged": engaged,
+        "allowed_per_request": list(ceiling.allowed),
+    }
+
+
+def _family(
+    law: Law,
+    ceiling: LawCeiling,
+    family: tuple[str, ...],
+    totals: dict[tuple[str, str], Tally],
+) -> dict[str, Any]:
+    """Return the block of typical acceptance or of the cascades."""
+    is_enabled = law.info.name in family
+    note = "off: no request is judged by it unless the request asks and the server allows it"
+    if is_enabled:
+        note = f"NOT distribution-exact: {law.info.summary}"
+    return {
+        "enabled": is_enabled,
+        "rule": law.info.name if is_enabled else None,
+        **(law.options if is_enabled else {}),
+        "guarantee": "none",
+        "note": note,
+        "allowed_per_request": [name for name in family if name in ceiling.allowed],
+        **_numbers(tally for (name, _), tally in totals.items() if name in family),
+    }
+
+
+def _numbers(tallies: Iterable[Tally]) -> dict[str, Any]:
+    """Return counts, rates and loss of several tallies together."""
+    total = Tally()
+    for tally in tallies:
+        total.add(tally)
+    return {**total.counts(), **total.rates(), "loss": total.loss()}

@@ -1,0 +1,114 @@
+"""Prompts: messages or completion prompts to token ids."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from leeway.core.errors import RequestError
+from leeway.server.fields import convert
+from leeway.server.schema import Message, TextPart
+from leeway.server.service_protocol import ServedParts
+
+MAX_PROMPTS = 64
+_ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+_EMPTY_IN_MESSAGES = ("annotations", "audio", "function_call", "refusal", "tool_calls")
+
+
+def chat_prompt(parts: ServedParts, messages: list[dict[str, Any]]) -> list[int]:
+    """Return the ids of a conversation, ready for the assistant's turn.
+
+    Raises:
+        RequestError: a message is malformed, or the model's template refuses the conversation.
+    """
+    if not messages:
+        raise RequestError("messages is empty; send at least one", param="messages")
+    plain = [_read_message(raw, f"messages[{index}]") for index, raw in enumerate(messages)]
+    text = parts.chat_template.render(plain)
+    return _checked(parts, parts.tokenizer.encode(text, add_special=False), "messages")
+
+
+def completion_prompts(
+    parts: ServedParts, prompt: str | list[str | int | list[int]]
+) -> list[list[int]]:
+    """Return the ids of each prompt: a text, texts, one list of ids, or several.
+
+    Raises:
+        RequestError: empty, mixed, too many, or an id outside the vocabulary.
+    """
+    if isinstance(prompt, str):
+        return [_encode(parts, prompt, "prompt")]
+    if not prompt:
+        raise RequestError("prompt is an empty list; send at least one prompt", param="prompt")
+    if all(isinstance(item, int) for item in prompt):
+        return [_checked(parts, [item for item in prompt if isinstance(item, int)], "prompt")]
+    if len(prompt) > MAX_PROMPTS:
+        raise RequestError(
+            f"prompt has {len(prompt)} prompts; allowed: up to {MAX_PROMPTS}", param="prompt"
+        )
+    prompts: list[list[int]] = []
+    for index, item in enumerate(prompt):
+        path = f"prompt[{index}]"
+        if isinstance(item, int):
+            raise RequestError(
+                f"{path} is a token id among texts; send texts, one list of token ids, or "
+                "several lists",
+                param="prompt",
+            )
+        if isinstance(item, str):
+            prompts.append(_encode(parts, item, path))
+        else:
+            prompts.append(_checked(parts, item, path))
+    return prompts
+
+
+def _encode(parts: ServedParts, text: str, path: str) -> list[int]:
+    return _checked(parts, parts.tokenizer.encode(text), path)
+
+
+def _checked(parts: ServedParts, token_ids: list[int], path: str) -> list[int]:
+    if not token_ids:
+        raise RequestError(f"{path} has no tokens; send at least one", param=path)
+    vocab_size = parts.tokenizer.vocab_size
+    for token_id in token_ids:
+        if not 0 <= token_id < vocab_size:
+            raise RequestError(
+                f"{path} has the token id {token_id}; allowed: 0 to {vocab_size - 1}", param=path
+            )
+    return token_ids
+
+
+def _read_message(raw: dict[str, Any], path: str) -> dict[str, str]:
+    kept = {name: value for name, value in raw.items() if value is not None}
+    for name in _EMPTY_IN_MESSAGES:
+        if kept.get(name) == []:
+            del kept[name]
+        elif name in kept:
+            raise RequestError(
+                f"{path}.{name} is not supported by this server; leave it out",
+                param=f"{path}.{name}",
+            )
+    message = convert(kept, Message, path)
+    if message.role not in _ROLES:
+        known = ", ".join(sorted(_ROLES))
+        raise RequestError(
+            f"{path}.role is {message.role!r}; allowed: {known} (tools are not supported)",
+            param=f"{path}.role",
+        )
+    plain = {"role": _ROLES[message.role], "content": _read_content(message.content, path)}
+    if message.name is not None:
+        plain["name"] = message.name
+    return plain
+
+
+def _read_content(content: str | list[dict[str, Any]], path: str) -> str:
+    if isinstance(content, str):
+        return content
+    texts: list[str] = []
+    for index, raw in enumerate(content):
+        place = f"{path}.content[{index}]"
+        if raw.get("type") != "text":
+            raise RequestError(
+                f"{place}.type is {raw.get('type')!r}; allowed: 'text'", param=f"{place}.type"
+            )
+        texts.append(convert(raw, TextPart, place).text)
+    return "\n".join(texts)

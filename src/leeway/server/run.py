@@ -1,0 +1,150 @@
+"""Run: one process that loads a model, serves it, and drains when told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+
+import uvicorn
+from starlette.applications import Starlette
+from uvicorn.server import HANDLED_SIGNALS
+
+from leeway.core.config import ServerConfig
+from leeway.engine.load import OnProgress, load_engine
+from leeway.engine.service import EngineService
+from leeway.server.app import create_app
+from leeway.server.listen import listen, url_of
+from leeway.server.service_protocol import Service
+
+DRAIN_TIMEOUT_S = 30
+_POLL_S = 0.05
+
+log = logging.getLogger("leeway")
+
+
+def run(config: ServerConfig, on_progress: OnProgress | None = None) -> None:
+    """Serve until SIGINT or SIGTERM; returns when running answers are finished.
+
+    Standard output gets the URL, standard error the log.
+
+    Raises:
+        ConfigError: the address cannot be had, or the configuration is wrong; before the model is
+            loaded.
+        LeewayError: the model cannot be loaded, or the engine failed while serving.
+    """
+    _log_to_stderr()
+    service = EngineService(lambda: load_engine(config.engine, on_progress))
+    app = create_app(service, config)
+    with contextlib.closing(listen(config.host, config.port)) as listener:
+        asyncio.run(serve(app, service, listener, config))
+
+
+async def serve(
+    app: Starlette, service: Service, listener: socket.socket, config: ServerConfig
+) -> None:
+    """Start the service and serve the application until told to stop.
+
+    Raises:
+        LeewayError: the service failed.
+    """
+    server = _Server(
+        uvicorn.Config(
+            app,
+            log_config=None,
+            lifespan="off",
+            ws="none",
+            server_header=False,
+            timeout_graceful_shutdown=DRAIN_TIMEOUT_S,
+        )
+    )
+    service.start()
+    watcher = asyncio.create_task(_watch(service, server, url_of(listener, config.host), config))
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        watcher.cancel()
+        # A model that is still loading cannot be interrupted; its thread ends with the process.
+        if service.state != "loading":
+            await asyncio.to_thread(service.stop)
+    if service.error is not None:
+        raise service.error
+
+
+class _Server(uvicorn.Server):
+    """Ends in peace on a signal: uvicorn's own raises the signal anew after draining."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Ask for shutdown on a signal; a second SIGINT does not wait for running answers."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        previous = {one: signal.signal(one, self.handle_exit) for one in HANDLED_SIGNALS}
+        try:
+            yield
+        finally:
+            for one, handler in previous.items():
+                signal.signal(one, handler)
+
+
+async def _watch(service: Service, server: uvicorn.Server, url: str, config: ServerConfig) -> None:
+    """Announce the server when it is ready; stop it when its engine fails."""
+    while service.state == "loading":
+        await asyncio.sleep(_POLL_S)
+    if service.state == "ready":
+        _announce(service, url, config)
+    while service.state == "ready":
+        await asyncio.sleep(_POLL_S)
+    server.should_exit = True
+
+
+def _announce(service: Service, url: str, config: ServerConfig) -> None:
+    engine = service.engine
+    model, law = engine.parts.model_name, engine.law
+    options = ", ".join(f"{name} {value}" for name, value in law.options.items())
+    shown = f"{law.info.name} ({options})" if options else law.info.name
+    log.info("serving %s; law %s; guarantee %s", model, shown, law.info.guarantee)
+    log.info(
+        "drafter %s, up to %d draft tokens a step; law chosen by %s",
+        config.engine.drafter,
+        config.engine.num_speculative_tokens,
+        config.engine.origin("acceptance"),
+    )
+    log.info("try:\n%s", curl_line(url, model, has_key=config.api_key is not None))
+    sys.stdout.write(url + "\n")
+    sys.stdout.flush()
+
+
+def curl_line(url: str, model: str, *, has_key: bool) -> str:
+    """Return a command that asks the server something."""
+    body = {"model": model, "messages": [{"role": "user", "content": "Why is the sky blue?"}]}
+    key = ' -H "Authorization: Bearer $LEEWAY_API_KEY"' if has_key else ""
+    return (
+        f"curl {url}/v1/chat/completions -H 'Content-Type: application/json'{key} "
+        f"-d '{json.dumps({**body, 'max_tokens': 100})}'"
+    )
+
+
+def _log_to_stderr() -> None:
+    """Send our log and uvicorn's to standard error, unless the caller has set them up."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    levels = {
+        "leeway": logging.INFO,
+        "uvicorn.error": logging.WARNING,
+        "uvicorn.access": logging.INFO,
+    }
+    for name, level in levels.items():
+        logger = logging.getLogger(name)
+        if not logger.handlers:
+            logger.addHandler(handler)
+            logger.propagate = False
+        if logger.level == logging.NOTSET:
+            logger.setLevel(level)

@@ -1,0 +1,83 @@
+"""From a request's fields to `SamplingParams`; ranges are checked by the sampling room."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from leeway.core.errors import RequestError
+from leeway.core.types import SamplingParams
+from leeway.server.schema import ChatFields, CompletionFields, SharedFields
+from leeway.server.service_protocol import ServedBackend
+
+MAX_STOP_STRINGS = 16
+COMPLETION_MAX_TOKENS = 16  # OpenAI's default for /v1/completions
+
+
+def read_max_tokens(fields: SharedFields) -> int | None:
+    """Return how many tokens the request asks for at most; None when it does not say.
+
+    Raises:
+        RequestError: below 1, or two different numbers.
+    """
+    asked = {"max_tokens": fields.max_tokens}
+    if isinstance(fields, ChatFields):
+        asked["max_completion_tokens"] = fields.max_completion_tokens
+    given = {name: value for name, value in asked.items() if value is not None}
+    for name, value in given.items():
+        if value < 1:
+            raise RequestError(f"{name} is {value}; allowed: 1 or more", param=name)
+    if len(set(given.values())) > 1:
+        raise RequestError(
+            f"max_tokens is {fields.max_tokens} and max_completion_tokens "
+            f"{given['max_completion_tokens']}; send one of them",
+            param="max_completion_tokens",
+        )
+    if not given and isinstance(fields, CompletionFields):
+        return COMPLETION_MAX_TOKENS
+    return next(iter(given.values()), None)
+
+
+def room_for_answer(backend: ServedBackend, prompt_len: int) -> int:
+    """Return how many tokens may follow a prompt: what context and cache leave, at least 1."""
+    slots = backend.capacity_tokens // backend.block_len * backend.block_len
+    return max(1, min(backend.context_len, slots) - prompt_len)
+
+
+def read_sampling(fields: SharedFields, max_tokens: int) -> SamplingParams:
+    """Return the sampling parameters of a request.
+
+    Raises:
+        RequestError: too many stop strings, or a `logit_bias` key that is not a token id.
+    """
+    stop = (fields.stop,) if isinstance(fields.stop, str) else tuple(fields.stop)
+    if len(stop) > MAX_STOP_STRINGS:
+        raise RequestError(
+            f"stop has {len(stop)} strings; allowed: up to {MAX_STOP_STRINGS}", param="stop"
+        )
+    return SamplingParams(
+        temperature=fields.temperature,
+        top_k=max(fields.top_k, 0) if fields.top_k == -1 else fields.top_k,
+        top_p=fields.top_p,
+        min_p=fields.min_p,
+        seed=fields.seed,
+        max_tokens=max_tokens,
+        stop=stop,
+        stop_token_ids=tuple(fields.stop_token_ids),
+        ignore_eos=fields.ignore_eos,
+        logit_bias=MappingProxyType(_read_logit_bias(fields.logit_bias)),
+        presence_penalty=fields.presence_penalty,
+        frequency_penalty=fields.frequency_penalty,
+        repetition_penalty=fields.repetition_penalty,
+    )
+
+
+def _read_logit_bias(raw: dict[str, float]) -> dict[int, float]:
+    bias: dict[int, float] = {}
+    for key, value in raw.items():
+        if not key.isascii() or not key.isdigit():
+            raise RequestError(
+                f"logit_bias has the key {key!r}; keys are token ids in decimal",
+                param="logit_bias",
+            )
+        bias[int(key)] = value
+    return bias

@@ -1,0 +1,153 @@
+"""What this room needs of the engine's asynchronous façade, and nothing more.
+
+`engine.service.EngineService` fulfils it; tests put a scripted service in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+from leeway.acceptance.base import Law
+from leeway.core.config import EngineConfig
+from leeway.core.receipt import Tally
+from leeway.core.types import Acceptance, OutputDelta, Request
+
+ServiceState = Literal["loading", "ready", "failed", "stopped"]
+
+
+class ServedTokenizer(Protocol):
+    """Turns prompts into ids."""
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of token ids."""
+        ...
+
+    def encode(self, text: str, *, add_special: bool = True) -> list[int]:
+        """Return the ids of a text."""
+        ...
+
+
+class ServedTemplate(Protocol):
+    """Turns a conversation into one text."""
+
+    def render(
+        self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True
+    ) -> str:
+        """Return the prompt of a conversation."""
+        ...
+
+
+class ServedBackend(Protocol):
+    """The numbers of a backend that answers and /health report."""
+
+    @property
+    def context_len(self) -> int:
+        """Most tokens of prompt and answer together."""
+        ...
+
+    @property
+    def capacity_tokens(self) -> int:
+        """Cache slots in all."""
+        ...
+
+    @property
+    def block_len(self) -> int:
+        """Unit in which cache slots are taken."""
+        ...
+
+    def describe(self) -> dict[str, str | int | float | bool]:
+        """Return the settings in force."""
+        ...
+
+
+class ServedParts(Protocol):
+    """What a loaded engine is made of."""
+
+    @property
+    def model_name(self) -> str:
+        """Name under which the model is served."""
+        ...
+
+    @property
+    def tokenizer(self) -> ServedTokenizer:
+        """The target's tokenizer."""
+        ...
+
+    @property
+    def chat_template(self) -> ServedTemplate:
+        """The target's chat template."""
+        ...
+
+    @property
+    def backend(self) -> ServedBackend:
+        """The target's backend."""
+        ...
+
+
+class ServedEngine(Protocol):
+    """A loaded engine, to read from."""
+
+    @property
+    def parts(self) -> ServedParts:
+        """What it is made of."""
+        ...
+
+    @property
+    def config(self) -> EngineConfig:
+        """What it was built from."""
+        ...
+
+    @property
+    def law(self) -> Law:
+        """The configured law."""
+        ...
+
+    @property
+    def totals(self) -> Mapping[tuple[str, str], Tally]:
+        """Tallies of finished requests by (law, drafter)."""
+        ...
+
+    def build_law(self, acceptance: Acceptance | None) -> Law:
+        """Return a law that can work here. Raises LawError."""
+        ...
+
+    def status(self) -> dict[str, Any]:
+        """Return load and capacity: `num_requests_running`, `kv_cache_usage` (0 to 1) ..."""
+        ...
+
+
+class Service(Protocol):
+    """An engine on a thread of its own."""
+
+    @property
+    def state(self) -> ServiceState:
+        """Where it stands."""
+        ...
+
+    @property
+    def error(self) -> Exception | None:
+        """Why it failed."""
+        ...
+
+    @property
+    def engine(self) -> ServedEngine:
+        """The engine; only while ready."""
+        ...
+
+    def start(self) -> None:
+        """Begin to load the engine, on its own thread."""
+        ...
+
+    def stop(self) -> None:
+        """Cancel what runs and end the thread."""
+        ...
+
+    def stream(self, request: Request) -> AsyncGenerator[OutputDelta, None]:
+        """Yield the deltas of a request; closing the generator cancels the request.
+
+        Raises:
+            RequestError: the request is refused; raised before the first delta.
+        """
+        ...

@@ -1,0 +1,88 @@
+"""State: what the routes of one application share."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from dataclasses import dataclass, field
+
+import msgspec
+
+from leeway.acceptance.base import Law
+from leeway.core.config import ServerConfig
+from leeway.core.errors import UnknownModelError
+from leeway.core.receipt import Receipt
+from leeway.core.types import Request
+from leeway.engine.log_line import is_lossy, lossy_log_line
+from leeway.server.deltas import Timing
+from leeway.server.errors import refuse_unready
+from leeway.server.law_ceiling import LawCeiling
+from leeway.server.metrics import ServerMetrics
+from leeway.server.service_protocol import ServedEngine, Service
+
+log = logging.getLogger("leeway")
+
+
+@dataclass(slots=True)
+class ServerState:
+    """One application's service, settings and metrics.
+
+    Attributes:
+        law: the configured one.
+        started_at: Unix time, seconds; when the model is said to have been created.
+        keep_alive_s: silence after which a stream sends a comment.
+        max_body_bytes: largest request body that is read.
+    """
+
+    service: Service
+    config: ServerConfig
+    law: Law
+    ceiling: LawCeiling
+    metrics: ServerMetrics
+    started_at: int
+    keep_alive_s: float
+    max_body_bytes: int
+    _fingerprint: str = field(default="", init=False)
+
+    def engine(self) -> ServedEngine:
+        """Return the engine. Raises HTTPException (503) unless it is ready."""
+        if self.service.state != "ready":
+            refuse_unready(self.service.state, self.service.error)
+        return self.service.engine
+
+    def check_model(self, name: str | None) -> str:
+        """Return the name of the served model, which a request may leave out.
+
+        Raises:
+            UnknownModelError: the request names another one.
+        """
+        served = self.engine().parts.model_name
+        if name not in (None, served, self.config.engine.model):
+            raise UnknownModelError(
+                f"model {name!r} is not served here; this server has {served!r}", param="model"
+            )
+        return served
+
+    def fingerprint(self) -> str:
+        """Return a short hash of everything that decides what a seed yields."""
+        if not self._fingerprint:
+            engine = self.engine()
+            facts = {
+                "model": engine.parts.model_name,
+                "backend": engine.parts.backend.describe(),
+                "law": engine.law.info.name,
+                "options": dict(engine.law.options),
+                "drafter": engine.config.drafter,
+                "draft_model": engine.config.draft_model,
+                "num_speculative_tokens": engine.config.num_speculative_tokens,
+            }
+            digest = hashlib.sha256(msgspec.json.encode(facts, order="deterministic"))
+            self._fingerprint = "fp_" + digest.hexdigest()[:12]
+        return self._fingerprint
+
+    def report(self, request: Request, receipt: Receipt, timing: Timing, is_whole: bool) -> None:
+        """Take note of an answer that ended: latencies if it is whole, a line if it was lossy."""
+        if is_whole:
+            self.metrics.observe(receipt, timing)
+        if is_lossy(receipt):
+            log.info("%s", lossy_log_line(receipt, request.request_id))

@@ -1,0 +1,57 @@
+"""Applications around a scripted service, and a real server on a free loopback port."""
+
+import asyncio
+import threading
+from contextlib import contextmanager
+
+import pytest
+import uvicorn
+from starlette.testclient import TestClient
+from tests.server.fake_service import FakeService
+
+from leeway.core.config import EngineConfig, ServerConfig
+from leeway.server.app import create_app
+from leeway.server.listen import listen, url_of
+
+CHAT = {"model": "scripted-model", "messages": [{"role": "user", "content": "Hi"}]}
+
+
+@pytest.fixture
+def service():
+    return FakeService()
+
+
+@pytest.fixture
+def client(service):
+    return client_of(service)
+
+
+def client_of(service, *, engine=None, **settings):
+    """Return a client of an application around the service; extra settings go to ServerConfig."""
+    options = {key: settings.pop(key) for key in ("keep_alive_s", "max_body_bytes") if key in settings}
+    config = ServerConfig(engine=engine or service.engine.config, **settings)
+    return TestClient(create_app(service, config, **options), raise_server_exceptions=False)
+
+
+@contextmanager
+def live_server(service, **settings):
+    """Serve on a free port, in a thread; yield the URL."""
+    config = ServerConfig(engine=EngineConfig(), port=0, **settings)
+    app = create_app(service, config, keep_alive_s=0.05)
+    listener = listen("127.0.0.1", 0)
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])))
+    thread.start()
+    try:
+        yield url_of(listener, "127.0.0.1")
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        listener.close()
+        assert not thread.is_alive()
+
+
+def frames(text):
+    """Return the data of each server-sent event, comments left out."""
+    events = [event for event in text.split("\n\n") if event]
+    return [event.removeprefix("data: ") for event in events if not event.startswith(":")]

@@ -19,10 +19,8 @@ from leeway.core.errors import ModelError
 from leeway.models.base import ArchitectureSpec
 from leeway.models.dequantise import dequantise
 from leeway.models.gguf_container import Container, read_container
-from leeway.models.tensor_shapes import check_tensors
+from leeway.models.tensor_shapes import FAMILIES, check_tensors
 from leeway.models.tokenizer_from_gguf import tokenizer_data
-
-FAMILIES = ("llama", "qwen2", "qwen3")
 
 _TOP_NAMES = {
     "token_embd.weight": "embed",
@@ -60,10 +58,11 @@ class GGUFFiles:
                 tensor; the message names which.
         """
         self._container = read_container(path)
+        _refuse_split(path, self._container.metadata)
         self._own_names = _canonical_names(self._container)
         metadata = self._container.metadata
         self.path = path
-        self.name = str(metadata.get("general.name") or path.stem)
+        self.name = path.stem
         self.spec = _read_spec(self._container, self._own_names)
         found = {name: self._container.tensors[own].shape for name, own in self._own_names.items()}
         check_tensors(str(path), self.spec, found, _expected_own_names(self.spec))
@@ -137,6 +136,15 @@ def _expected_own_names(spec: ArchitectureSpec) -> dict[str, str]:
     for index in range(spec.num_layers):
         own |= {f"layers.{index}.{part}": f"blk.{index}.{n}" for n, part in _LAYER_NAMES.items()}
     return own
+
+
+def _refuse_split(path: Path, metadata: Mapping[str, Any]) -> None:
+    num_parts = metadata.get("split.count", 0)
+    if num_parts > 1:
+        raise ModelError(
+            f"{path} is one of {num_parts} parts of a model; merge them into one file first "
+            "(llama-gguf-split --merge)"
+        )
 
 
 def _check_architecture(path: Path, metadata: Mapping[str, Any]) -> str:

@@ -9,6 +9,8 @@ from leeway.models.base import ArchitectureSpec
 
 Shape = tuple[int, ...]
 
+FAMILIES = ("llama", "qwen2", "qwen3")
+
 
 def expected_shapes(spec: ArchitectureSpec) -> dict[str, Shape]:
     """Return every tensor the model must have; `rope_factors` is optional and not in here."""

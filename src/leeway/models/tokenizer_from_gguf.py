@@ -19,7 +19,7 @@ _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED, _BYTE = 1, 2, 3, 4, 5, 6
 
 # Control tokens that end an answer, besides the file's own eos; a template may close turns with
 # one of these while eos is another.
-_END_TOKENS = (
+END_TOKENS = (
     "<|im_end|>",
     "<|endoftext|>",
     "<|eot_id|>",
@@ -239,7 +239,7 @@ def _end_ids(
     ids += [
         index
         for index, (token, token_type) in enumerate(zip(tokens, token_types, strict=True))
-        if token_type == _CONTROL and token in _END_TOKENS
+        if token_type == _CONTROL and token in END_TOKENS
     ]
     return tuple(dict.fromkeys(index for index in ids if index is not None))
 

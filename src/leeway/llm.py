@@ -71,8 +71,8 @@ class LLM:
         if isinstance(model, EngineConfig):
             config = model
         else:
-            named = {} if model is None else {"model": model}
-            config = engine_config(**named, **settings)
+            given = settings if model is None else {"model": model, **settings}
+            config = engine_config(**given)
         self.engine: Engine = load_engine(config, on_progress)
         self._numbers = itertools.count()
 
@@ -89,18 +89,17 @@ class LLM:
 
     def generate(
         self,
-        prompts: Prompt | Sequence[str],
+        prompts: str | Sequence[Prompt],
         sampling: SamplingParams | None = None,
         acceptance: Acceptance | None = None,
     ) -> list[Completion]:
-        """Continue raw prompts, all at once; completions come in the order of the prompts.
+        """Continue raw prompts (text or token ids), all at once, in the order given.
 
         Raises:
             RequestError: a parameter is out of range or a prompt cannot fit; none was started.
         """
-        if isinstance(prompts, str) or all(isinstance(item, int) for item in prompts):
-            prompts = [prompts]  # type: ignore[list-item]
-        return self._complete([self.encode(prompt) for prompt in prompts], sampling, acceptance)
+        each = [prompts] if isinstance(prompts, str) else prompts
+        return self._complete([self.encode(prompt) for prompt in each], sampling, acceptance)
 
     def chat(
         self,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from leeway.core.types import Draft, FloatArray, IntArray, Rows
+from leeway.sampling.warp import union
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ def align(target: Rows, draft: Draft, vocab_size: int) -> AlignedRows:
         return AlignedRows(_dense(target, vocab_size), draft_probs, drafted, None)
     token_ids = target.token_ids
     if len(drafted):
-        token_ids = np.union1d(token_ids, draft_ids)
+        token_ids = union([token_ids, draft_ids])
     columns = np.searchsorted(token_ids, drafted)
     if draft.rows is None:
         draft_probs = np.zeros((len(drafted), len(token_ids)))

@@ -1,0 +1,28 @@
+"""`leeway serve`: the OpenAI API over one model."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from leeway.cli.call import Call
+from leeway.cli.options import takes_settings
+
+
+@takes_settings("server", "law", "drafting", "model")
+def serve(
+    call: Call,
+    model_name: Annotated[
+        str | None, Parameter(name="MODEL", show_default=False, help="Same as --model.")
+    ] = None,
+    /,
+) -> None:
+    """Serve a model over the OpenAI API; Ctrl-C finishes what is running, then ends."""
+    config, screen = call.with_model(model_name).resolve()
+    from leeway.cli.loading import check_early, naming_origins, progress
+    from leeway.server.run import run
+
+    check_early(config)
+    with naming_origins(config), progress(screen) as on_progress:
+        run(config.server, on_progress)

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 import pytest
 import uvicorn
 from starlette.testclient import TestClient
-from tests.server.fake_service import FakeService
 
 from leeway.core.config import EngineConfig, ServerConfig
 from leeway.server.app import create_app
 from leeway.server.listen import listen, url_of
+from tests.server.fake_service import FakeService
 
 CHAT = {"model": "scripted-model", "messages": [{"role": "user", "content": "Hi"}]}
 
@@ -28,7 +28,9 @@ def client(service):
 
 def client_of(service, *, engine=None, **settings):
     """Return a client of an application around the service; extra settings go to ServerConfig."""
-    options = {key: settings.pop(key) for key in ("keep_alive_s", "max_body_bytes") if key in settings}
+    options = {
+        key: settings.pop(key) for key in ("keep_alive_s", "max_body_bytes") if key in settings
+    }
     config = ServerConfig(engine=engine or service.engine.config, **settings)
     return TestClient(create_app(service, config, **options), raise_server_exceptions=False)
 

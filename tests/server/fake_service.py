@@ -75,7 +75,7 @@ class FakeService:
 
     Attributes:
         fail_after: number of deltas after which a stream fails with `failure`.
-        gate: if set, every delta first takes one permit.
+        gate: if set, gives the semaphore of a prompt, of which every delta takes one permit.
         requests: all that came.
         closed: ids of requests whose stream was closed before its end.
     """
@@ -108,7 +108,7 @@ class FakeService:
                 if index == self.fail_after:
                     raise self.failure
                 if self.gate is not None:
-                    await self.gate.acquire()
+                    await self.gate(bytes(request.prompt_token_ids).decode()).acquire()
                 await asyncio.sleep(0)
                 is_finished = delta.finish_reason is not None
                 yield delta

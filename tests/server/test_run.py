@@ -1,0 +1,93 @@
+"""The process: what it prints, how it ends, and what it refuses before loading anything."""
+
+import json
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import httpx2
+import pytest
+
+from leeway.core.config import EngineConfig, ServerConfig
+from leeway.core.errors import ConfigError, LawError
+from leeway.core.types import Acceptance
+from leeway.server import run as room
+from leeway.server.listen import listen
+from leeway.server.run import curl_line
+
+
+@contextmanager
+def process(*arguments):
+    """Start a server process; yield it with its URL, the first line it prints."""
+    command = [sys.executable, "-m", "tests.server.serve_table", *arguments]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as started:
+        try:
+            yield started, started.stdout.readline().strip()
+        finally:
+            if started.poll() is None:
+                started.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_drains_and_exits_with_zero(number):
+    with process() as (started, url):
+        body = {"prompt": "ab", "max_tokens": 2000, "seed": 1, "stream": True}
+        with httpx2.stream("POST", url + "/v1/completions", json=body, timeout=30) as response:
+            lines = response.iter_lines()
+            begun = [next(lines) for _ in range(3)]
+            started.send_signal(number)
+            rest = list(lines)
+        assert started.wait(20) == 0
+        log = started.stderr.read()
+        assert started.stdout.read() == ""
+    data = [line.removeprefix("data: ") for line in (*begun, *rest) if line]
+    assert data[-1] == "[DONE]"
+    last = json.loads(data[-2])["choices"][0]
+    text = "".join(json.loads(line)["choices"][0]["text"] for line in data[:-1])
+    assert len(text) == 2000 and last["finish_reason"] == "length"
+    assert "law rejection; guarantee exact_distribution" in log
+    assert f"curl {url}/v1/chat/completions" in log
+    assert "Traceback" not in log
+
+
+def test_a_model_that_cannot_be_loaded_ends_the_process_with_its_error():
+    with process("broken") as (started, url):
+        assert started.wait(20) == 1
+        assert url == ""
+        assert started.stderr.read().strip().endswith("2: the file is truncated at byte 7")
+
+
+def test_nothing_is_loaded_when_the_port_is_taken(monkeypatch):
+    monkeypatch.setattr(room, "load_engine", lambda *args: pytest.fail("the model was loaded"))
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"port {port} on 127.0.0.1 is taken.*--port"):
+            room.run(ServerConfig(port=port))
+
+
+@pytest.mark.parametrize(
+    ("config", "kind"),
+    [
+        (ServerConfig(port=0, allow_laws=("typcal",)), ConfigError),
+        (ServerConfig(EngineConfig(acceptance=Acceptance("typcal")), port=0), LawError),
+        (
+            ServerConfig(EngineConfig(acceptance=Acceptance("tokenv3", {"alpha": 2})), port=0),
+            LawError,
+        ),
+    ],
+)
+def test_nothing_is_loaded_when_a_law_is_wrong(monkeypatch, config, kind):
+    monkeypatch.setattr(room, "load_engine", lambda *args: pytest.fail("the model was loaded"))
+    with pytest.raises(kind):
+        room.run(config)
+
+
+def test_the_curl_line_is_one_command_that_the_server_understands():
+    line = curl_line("http://127.0.0.1:8000", "m", has_key=False)
+    assert "\n" not in line and line.startswith("curl http://127.0.0.1:8000/v1/chat/completions ")
+    body = json.loads(line.partition("-d '")[2].removesuffix("'"))
+    assert body["model"] == "m" and body["messages"][0]["role"] == "user"
+    assert "Bearer $LEEWAY_API_KEY" in curl_line("http://x", "m", has_key=True)

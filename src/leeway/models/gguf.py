@@ -115,7 +115,7 @@ def _canonical_names(container: Container) -> dict[str, str]:
     for own in container.tensors:
         canonical = _TOP_NAMES.get(own)
         if canonical is None and own.startswith("blk."):
-            _, index, part = own.split(".", 2)
+            index, _, part = own.removeprefix("blk.").partition(".")
             if part.split(".")[0] in _IGNORED_PARTS:
                 continue
             if part in _LAYER_NAMES:

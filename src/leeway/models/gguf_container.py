@@ -95,8 +95,7 @@ def read_container(path: Path) -> Container:
         key = header.string()
         metadata[key] = header.value(header.unsigned("I"))
     infos = [header.tensor_info() for _ in range(num_tensors)]
-    alignment = int(metadata.get("general.alignment", 32))
-    start = -(-header.position // alignment) * alignment
+    start = header.data_start(metadata.get("general.alignment", 32))
     raw = np.frombuffer(mapped, dtype=np.uint8)
     tensors = {info.name: _locate(path, info, raw, start) for info in infos}
     return Container(path, metadata, tensors)
@@ -179,6 +178,11 @@ class _Header:
         return _TensorInfo(
             name, tuple(reversed(dimensions)), self.unsigned("I"), self.unsigned("Q")
         )
+
+    def data_start(self, alignment: object) -> int:
+        if not isinstance(alignment, int) or alignment < 1:
+            raise self._corrupt(f"it asks for alignment {alignment!r}")
+        return -(-self.position // alignment) * alignment
 
     def _array(self, kind: int, count: int) -> object:
         if kind in _SCALARS:

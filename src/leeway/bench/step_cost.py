@@ -34,7 +34,8 @@ DEFINITIONS = {
     "load": "imports, opening the model, building and compiling it; a model in the cache is not "
     "fetched",
     "first token": "from the start of loading to the first token of a 16-token prompt",
-    "overhead": "wall time of Engine.step less the time inside backend forwards; share = overhead "
+    "overhead": "wall time of Engine.step less the time inside backend forwards (preparing their "
+    "inputs belongs to the forward); share = overhead "
     "/ wall time of the same step; steps with a full block of draft tokens only",
     "peak memory": "most memory resident in this process so far",
 }

@@ -23,6 +23,7 @@ with the deeper keel goes first, because the channel silts up and the pilot woul
 dredge. On calm evenings the ledger is closed early and the lamps along the mole are lit by hand.
 """
 _CELLS = ((1, 512), (2, 512), (4, 512), (1, 4096), (4, 4096))
+_SHOWN = ("weights", "kv_cache", "row_shape", "INFERENCE_PRECISION_HINT", "INFERENCE_NUM_THREADS")
 _PROMPT_LEN = 512
 _FIRST_TOKEN_PROMPT_LEN = 16
 _STEP_PROMPT_LEN = 256
@@ -65,7 +66,7 @@ def run_bench(config: Config, screen: Screen, num_rounds: int) -> dict[str, Any]
     return {
         "definitions": step_cost.DEFINITIONS,
         "model": engine.parts.model_name,
-        "backend": backend.describe(),
+        "backend": {key: str(value) for key, value in backend.describe().items()},
         "drafter": engine.parts.drafter.name,
         "num_speculative_tokens": config.engine.num_speculative_tokens,
         "load_before": load_before,
@@ -87,8 +88,8 @@ def print_bench(report: dict[str, Any], screen: Screen) -> None:
 
     out = screen.out()
     out.print()
-    settings = ", ".join(f"{key} {value}" for key, value in report["backend"].items())
-    out.print(f"{report['model']} ({settings})", style="bold")
+    settings = [f"{key} {report['backend'][key]}" for key in _SHOWN if key in report["backend"]]
+    out.print(f"{report['model']} ({', '.join(settings)})", style="bold")
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_row("load", f"{report['load_s']:.2f} s")
     table.add_row("load to first token", f"{report['load_to_first_token_s']:.2f} s")

@@ -14,6 +14,8 @@ def receipt_line(receipt: Receipt) -> str:
     rates, loss = tally.rates(), tally.loss()
     options = ", ".join(f"{key}={value}" for key, value in receipt.options.items())
     law = f"{receipt.law}({options})" if options else receipt.law
+    if receipt.requested_law != receipt.law:
+        law += f" (asked for {receipt.requested_law})"
     parts = [f"law {law}", f"guarantee {receipt.guarantee}", f"{tally.num_output_tokens} tokens"]
     if tally.decode_s > 0 and tally.num_output_tokens > 1:
         parts.append(f"{(tally.num_output_tokens - 1) / tally.decode_s:.1f} tokens/s")

@@ -20,7 +20,6 @@ from leeway.acceptance.rule import VERIFIER, Rule
 from leeway.core.receipt import LawOption
 
 _AT_ZERO = "greedy match: between point masses the ratio is 0 or infinite"
-_MAX_NEWTON_STEPS = 64
 
 LENIENT = LawInfo(
     name="lenient",
@@ -156,19 +155,19 @@ def lower_multiple(target: Array, draft: Array, missing: Array) -> Array:
     """Return c0 in [0, 1] with sum (c0 p - q)+ = `missing`, which is at most TV(p, q): [...].
 
     The sum is convex, increasing and piecewise linear in c0, so Newton steps from c0 = 1 fall
-    monotonically and reach the root itself after finitely many pieces; no bisection tolerance.
+    monotonically from piece to piece and end at the root itself; there is no tolerance. Each step
+    depends on the piece alone, and pieces only shrink: the loop ends.
     """
     xp = namespace(target)
     multiple = xp.ones_like(missing)
-    for _ in range(_MAX_NEWTON_STEPS):
+    while True:
         raised = multiple[..., None] * target > draft
         slope = total(xp.where(raised, target, 0.0))
         reach = missing + total(xp.where(raised, draft, 0.0))
         stepped = xp.minimum(multiple, reach / xp.where(slope > 0, slope, 1.0))
         if bool(xp.all(stepped >= multiple)):
-            break
+            return xp.where(missing > 0, multiple, 0.0)
         multiple = stepped
-    return xp.where(missing > 0, multiple, 0.0)
 
 
 def least_leniency(options: Mapping[str, LawOption]) -> float:

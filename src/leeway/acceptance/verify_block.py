@@ -11,7 +11,7 @@ With pi the emitted row (the target's own under an exact law) and x the drafted 
 
 from __future__ import annotations
 
-from leeway.acceptance.algebra import at, normalise, positive_part
+from leeway.acceptance.algebra import at, normalise, positive_part, total
 from leeway.acceptance.base import Array, Law, RowPair
 from leeway.acceptance.verdict import Verdict
 from leeway.core.rng import Coins, Purpose
@@ -43,16 +43,12 @@ def verify_block(  # noqa: PLR0917
     emitted = law.emitted_probs(rows)
     weights = _path_weights(at(emitted, draft_columns), at(rows.draft_probs, draft_columns))
     deferred = tuple(weight < 1.0 for weight in weights[1:])
-    for length in range(num_draft_tokens, -1, -1):
-        weight = weights[length]
-        if length == num_draft_tokens:
-            leftover, threshold = None, weight
-        else:
-            leftover = positive_part(weight * emitted[length] - rows.draft_probs[length])
-            mass = float(leftover.sum())
-            threshold = mass / (mass + 1.0 - weight) if weight < 1.0 else 1.0
-        if length == 0 or _is_below(coins, threshold, step, length - 1):
-            break
+    length, leftover, threshold = num_draft_tokens, None, weights[-1]
+    while length > 0 and not _is_below(coins, threshold, step, length - 1):
+        length -= 1
+        leftover = positive_part(weights[length] * emitted[length] - rows.draft_probs[length])
+        mass = float(total(leftover))
+        threshold = mass / (mass + 1.0 - weights[length]) if weights[length] < 1.0 else 1.0
     if leftover is None:
         column = coins.draw(
             next_target_probs, step=step, row=num_draft_tokens, purpose=Purpose.BONUS

@@ -189,12 +189,12 @@ def _watched(
 
 def _folder_bytes(folder: Path) -> int:
     total = 0
-    for path in folder.rglob("*"):
-        try:
-            if path.is_file():
-                total += path.stat().st_size
-        except OSError:  # it was moved away meanwhile
-            continue
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += Path(parent, name).stat().st_size
+            except OSError:  # it was moved away meanwhile
+                continue
     return total
 
 

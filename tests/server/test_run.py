@@ -1,5 +1,6 @@
 """The process: what it prints, how it ends, and what it refuses before loading anything."""
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -10,11 +11,12 @@ import httpx2
 import pytest
 
 from leeway.core.config import EngineConfig, ServerConfig
-from leeway.core.errors import ConfigError, LawError
+from leeway.core.errors import BackendError, ConfigError, LawError
 from leeway.core.types import Acceptance
 from leeway.server import run as room
 from leeway.server.listen import listen
 from leeway.server.run import curl_line
+from tests.server.fake_service import FakeService
 
 
 @contextmanager
@@ -48,7 +50,8 @@ def test_a_signal_drains_and_exits_with_zero(number):
     last = json.loads(data[-2])["choices"][0]
     text = "".join(json.loads(line)["choices"][0]["text"] for line in data[:-1])
     assert len(text) == 2000 and last["finish_reason"] == "length"
-    assert "law rejection; guarantee exact_distribution" in log
+    assert "law rejection (from default), guarantee exact_distribution" in log
+    assert '"POST /v1/completions HTTP/1.1" 200' in log
     assert f"curl {url}/v1/chat/completions" in log
     assert "Traceback" not in log
 
@@ -58,6 +61,25 @@ def test_a_model_that_cannot_be_loaded_ends_the_process_with_its_error():
         assert started.wait(20) == 1
         assert url == ""
         assert started.stderr.read().strip().endswith("2: the file is truncated at byte 7")
+
+
+def test_an_engine_that_fails_while_serving_ends_the_process_with_its_error():
+    service = FakeService(state="loading")
+    config = ServerConfig(port=0)
+
+    async def scenario():
+        with listen("127.0.0.1", 0) as listener:
+            serving = asyncio.create_task(
+                room.serve(room.create_app(service, config), service, listener, config)
+            )
+            while service.state != "ready":
+                await asyncio.sleep(0.001)
+            service.error, service.state = BackendError("logits are not finite"), "failed"
+            await asyncio.wait_for(serving, 10)
+
+    with pytest.raises(BackendError, match="not finite"):
+        asyncio.run(scenario())
+    assert service.state == "stopped"
 
 
 def test_nothing_is_loaded_when_the_port_is_taken(monkeypatch):

@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import uvicorn
 from starlette.applications import Starlette
@@ -25,14 +25,24 @@ from leeway.server.service_protocol import Service
 
 DRAIN_TIMEOUT_S = 30
 _POLL_S = 0.05
+_PROBES = ("/health", "/metrics")
 
 log = logging.getLogger("leeway")
 
 
-def run(config: ServerConfig, on_progress: OnProgress | None = None) -> None:
+def run(
+    config: ServerConfig,
+    on_progress: OnProgress | None = None,
+    on_ready: Callable[[], None] | None = None,
+) -> None:
     """Serve until SIGINT or SIGTERM; returns when running answers are finished.
 
     Standard output gets the URL, standard error the log.
+
+    Args:
+        config: what to serve, and where.
+        on_progress: told of downloads, on the engine's thread.
+        on_ready: told once when the model is loaded, before anything is printed.
 
     Raises:
         ConfigError: the address cannot be had, or the configuration is wrong; before the model is
@@ -43,11 +53,15 @@ def run(config: ServerConfig, on_progress: OnProgress | None = None) -> None:
     service = EngineService(lambda: load_engine(config.engine, on_progress))
     app = create_app(service, config)
     with contextlib.closing(listen(config.host, config.port)) as listener:
-        asyncio.run(serve(app, service, listener, config))
+        asyncio.run(serve(app, service, listener, config, on_ready))
 
 
 async def serve(
-    app: Starlette, service: Service, listener: socket.socket, config: ServerConfig
+    app: Starlette,
+    service: Service,
+    listener: socket.socket,
+    config: ServerConfig,
+    on_ready: Callable[[], None] | None = None,
 ) -> None:
     """Start the service and serve the application until told to stop.
 
@@ -65,7 +79,13 @@ async def serve(
         )
     )
     service.start()
-    watcher = asyncio.create_task(_watch(service, server, url_of(listener, config.host), config))
+
+    def announce() -> None:
+        if on_ready is not None:
+            on_ready()
+        _announce(service, url_of(listener, config.host), config)
+
+    watcher = asyncio.create_task(_watch(service, server, announce))
     try:
         await server.serve(sockets=[listener])
     finally:
@@ -94,12 +114,12 @@ class _Server(uvicorn.Server):
                 signal.signal(one, handler)
 
 
-async def _watch(service: Service, server: uvicorn.Server, url: str, config: ServerConfig) -> None:
+async def _watch(service: Service, server: uvicorn.Server, announce: Callable[[], None]) -> None:
     """Announce the server when it is ready; stop it when its engine fails."""
     while service.state == "loading":
         await asyncio.sleep(_POLL_S)
     if service.state == "ready":
-        _announce(service, url, config)
+        announce()
     while service.state == "ready":
         await asyncio.sleep(_POLL_S)
     server.should_exit = True
@@ -110,12 +130,13 @@ def _announce(service: Service, url: str, config: ServerConfig) -> None:
     model, law = engine.parts.model_name, engine.law
     options = ", ".join(f"{name} {value}" for name, value in law.options.items())
     shown = f"{law.info.name} ({options})" if options else law.info.name
-    log.info("serving %s; law %s; guarantee %s", model, shown, law.info.guarantee)
+    origin = config.engine.origin("acceptance")
+    log.info("serving %s at %s", model, url)
+    log.info("law %s (from %s), guarantee %s", shown, origin, law.info.guarantee)
     log.info(
-        "drafter %s, up to %d draft tokens a step; law chosen by %s",
+        "drafter %s, up to %d draft tokens a step",
         config.engine.drafter,
         config.engine.num_speculative_tokens,
-        config.engine.origin("acceptance"),
     )
     log.info("try:\n%s", curl_line(url, model, has_key=config.api_key is not None))
     sys.stdout.write(url + "\n")
@@ -132,6 +153,12 @@ def curl_line(url: str, model: str, *, has_key: bool) -> str:
     )
 
 
+def _is_no_probe(record: logging.LogRecord) -> bool:
+    """Return whether an access-log record is not of a probe that comes every few seconds."""
+    arguments = record.args if isinstance(record.args, tuple) else ()
+    return len(arguments) < 3 or arguments[2] not in _PROBES
+
+
 def _log_to_stderr() -> None:
     """Send our log and uvicorn's to standard error, unless the caller has set them up."""
     handler = logging.StreamHandler(sys.stderr)
@@ -145,6 +172,7 @@ def _log_to_stderr() -> None:
         logger = logging.getLogger(name)
         if not logger.handlers:
             logger.addHandler(handler)
+            logger.addFilter(_is_no_probe)
             logger.propagate = False
         if logger.level == logging.NOTSET:
             logger.setLevel(level)

@@ -55,15 +55,7 @@ def create_app(
     """
     law = build_law(config.engine.acceptance)
     app = Starlette(
-        routes=[
-            Route("/v1/chat/completions", chat_completions, methods=["POST"]),
-            Route("/v1/completions", completions, methods=["POST"]),
-            Route("/v1/models", list_models, methods=["GET"]),
-            Route("/v1/models/{model_id:path}", show_model, methods=["GET"]),
-            Route("/health", show_health, methods=["GET"]),
-            Route("/metrics", show_metrics, methods=["GET"]),
-            Route("/version", show_version, methods=["GET"]),
-        ],
+        routes=_routes(),
         middleware=[
             Middleware(RequestIdMiddleware),
             Middleware(ApiKeyMiddleware, api_key=config.api_key),
@@ -86,6 +78,18 @@ def create_app(
         max_body_bytes=max_body_bytes,
     )
     return app
+
+
+def _routes() -> list[Route]:
+    return [
+        Route("/v1/chat/completions", chat_completions, methods=["POST"]),
+        Route("/v1/completions", completions, methods=["POST"]),
+        Route("/v1/models", list_models, methods=["GET"]),
+        Route("/v1/models/{model_id:path}", show_model, methods=["GET"]),
+        Route("/health", show_health, methods=["GET"]),
+        Route("/metrics", show_metrics, methods=["GET"]),
+        Route("/version", show_version, methods=["GET"]),
+    ]
 
 
 async def list_models(request: Request) -> Response:

@@ -12,7 +12,13 @@ from leeway.cli.options import takes_settings
 from leeway.core.config import Config
 from leeway.core.config_settings import SETTINGS, Setting
 
-app = App(name="config", help="What is configured, and by whom.", help_format="plaintext")
+app = App(
+    name="config",
+    help="What is configured, and by whom.",
+    help_format="markdown",
+    help_flags=["--help", "-h"],
+    version_flags=[],
+)
 
 
 @app.command

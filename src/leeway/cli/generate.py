@@ -63,6 +63,8 @@ def generate(
     config, screen = call.resolve()
     if raw and system is not None:
         raise ConfigError("--system needs the chat template; drop it or drop --raw")
+    if output is not None and (output.is_dir() or not output.absolute().parent.is_dir()):
+        raise ConfigError(f"cannot write {str(output)!r}: name a file in an existing folder")
     text = _read_prompt(prompt)
     from leeway.cli.answer import collect, make_show
     from leeway.cli.loading import load_llm, naming_origins

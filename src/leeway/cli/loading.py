@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from leeway.cli.call import Screen
 from leeway.core.config import Config
@@ -39,7 +39,9 @@ def naming_origins(config: Config) -> Iterator[None]:
     try:
         yield
     except LawError as error:
-        origin = config.engine.origin("acceptance")
+        options = config.values["law_option"]
+        is_own = error.param in cast(Mapping[str, object], options.value or {})
+        origin = options.origin if is_own else config.engine.origin("acceptance")
         raise LawError(f"{error.message} (from {origin})", param=error.param) from None
     except RequestError as error:
         item = config.values.get(error.param or "")
@@ -84,6 +86,7 @@ def _bar(screen: Screen) -> Iterator[OnProgress]:
         BarColumn,
         DownloadColumn,
         Progress,
+        TaskID,
         TextColumn,
         TimeRemainingColumn,
         TransferSpeedColumn,
@@ -96,12 +99,17 @@ def _bar(screen: Screen) -> Iterator[OnProgress]:
         TransferSpeedColumn(),
         TimeRemainingColumn(),
     )
-    tasks = {}
-    with Progress(*columns, console=screen.log(), transient=True) as bars:
+    tasks: dict[str, TaskID] = {}
+    bars = Progress(*columns, console=screen.log(), transient=True)
 
-        def update(what: str, done: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = bars.add_task(what, total=total or None)
-            bars.update(tasks[what], completed=done)
+    def update(what: str, done: int, total: int) -> None:
+        if what not in tasks:
+            bars.start()
+            tasks[what] = bars.add_task(what, total=total or None)
+        bars.update(tasks[what], completed=done)
 
+    try:
         yield update
+    finally:
+        if tasks:
+            bars.stop()

@@ -11,38 +11,49 @@ from cyclopts import App, CycloptsError, Group, Parameter
 from cyclopts.exceptions import UnknownCommandError, UnusedCliTokensError
 
 from leeway.cli.call import Call
-from leeway.cli.options import GLOBAL_PANEL, switch
+from leeway.cli.chat import chat
+from leeway.cli.config import app as config
+from leeway.cli.demo import demo
+from leeway.cli.doctor import doctor
+from leeway.cli.explain import explain
+from leeway.cli.generate import generate
+from leeway.cli.laws import laws
+from leeway.cli.models import app as models
+from leeway.cli.options import GLOBAL_PANEL, Verb, switch
+from leeway.cli.serve import serve
+from leeway.cli.version import version
 from leeway.core.errors import LeewayError, did_you_mean
 
 OK, FAILURE, MISTAKE, INTERRUPTED = 0, 1, 2, 130
 _GLOBAL_FLAGS = ("--config", "--json", "--quiet", "--no-color", "--help")
 _CONFIG = Parameter(
+    name="--config",
     group=GLOBAL_PANEL,
     metavar="PATH",
     show_default=False,
     help="Configuration file (default ./leeway.toml, else leeway/config.toml in the user's "
     "configuration folder; env LEEWAY_CONFIG)",
 )
-_VERBS = {
-    "serve": "leeway.cli.serve:serve",
-    "generate": "leeway.cli.generate:generate",
-    "chat": "leeway.cli.chat:chat",
-    "laws": "leeway.cli.laws:laws",
-    "explain": "leeway.cli.explain:explain",
-    "models": "leeway.cli.models:app",
-    "demo": "leeway.cli.demo:demo",
-    "doctor": "leeway.cli.doctor:doctor",
-    "config": "leeway.cli.config:app",
-    "version": "leeway.cli.version:version",
+_VERBS: dict[str, App | Verb] = {
+    "serve": serve,
+    "generate": generate,
+    "chat": chat,
+    "laws": laws,
+    "explain": explain,
+    "models": models,
+    "demo": demo,
+    "doctor": doctor,
+    "config": config,
+    "version": version,
 }
 
 
 def build_app() -> App:
-    """Return the application; verbs are imported when they are first needed."""
+    """Return the application; a verb imports the engine only when it runs."""
     app = App(
         name="leeway",
         help="Speculative decoding with the acceptance law as a dial.",
-        help_format="plaintext",
+        help_format="markdown",
         help_flags=["--help", "-h"],
         version_flags=[],
         group_commands=Group("Verbs", sort_key=0),
@@ -51,15 +62,16 @@ def build_app() -> App:
         exit_on_error=False,
         print_error=False,
     )
-    for order, (name, path) in enumerate(_VERBS.items()):
-        app.command(path, name=name, sort_key=order)
+    for order, (name, verb) in enumerate(_VERBS.items()):
+        app.command(verb, name=name)
+        app[name].sort_key = order
     app.register_install_completion_command(add_to_startup=False)
     app["--install-completion"].group = (GLOBAL_PANEL,)
 
     @app.meta.default
     def launch(
         *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
-        config: Annotated[str | None, _CONFIG] = None,
+        config_path: Annotated[str | None, _CONFIG] = None,
         json: Annotated[bool | None, switch("json")] = None,
         quiet: Annotated[bool | None, switch("quiet")] = None,
         no_color: Annotated[bool | None, switch("no_color")] = None,
@@ -69,7 +81,7 @@ def build_app() -> App:
         if "call" in ignored:
             flags = {"json": json, "quiet": quiet, "no_color": no_color}
             typed = {name: value for name, value in flags.items() if value is not None}
-            context["call"] = Call(typed, config)
+            context["call"] = Call(typed, config_path)
         code = verb(*bound.args, **bound.kwargs, **context)
         return code if isinstance(code, int) else OK
 
@@ -96,7 +108,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _describe(error: CycloptsError) -> str:
     """Return the parser's complaint with what is allowed and the next step."""
     if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
-        return f"unexpected argument {error.unused_tokens[0]!r}; `leeway --help` shows what fits"
+        word = error.unused_tokens[0]
+        hint = did_you_mean(word, [*_VERBS, "list", "pull", "show"])
+        return f"unexpected argument {word!r}{hint}; `--help` behind the verb shows what fits"
     if isinstance(error, UnknownCommandError) and error.unused_tokens:
         word = error.unused_tokens[0]
         kind = "flag" if word.startswith("-") else "verb"

@@ -14,7 +14,7 @@ from leeway.core.config import Config
 app = App(
     name="models",
     help="List the models that can be had by name, or fetch one.",
-    help_format="plaintext",
+    help_format="markdown",
     help_flags=["--help", "-h"],
     version_flags=[],
 )

@@ -85,7 +85,8 @@ def print_legend(console: Console) -> None:
     """Print what the marks mean."""
     if console.is_terminal:
         for provenance, style in STYLES.items():
-            console.print(provenance.value, style=style, end="  ")
+            console.print(provenance.value, style=style, end="")
+            console.print("  ", end="")
         console.print("(where each token came from)", style="dim")
     else:
         console.print("[accepted] {recovered} bonus: where each token came from")

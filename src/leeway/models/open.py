@@ -41,7 +41,7 @@ def open_model(
         return HFFolder(path)
     if path.is_file():
         return GGUFFiles(path)
-    if path.suffix == ".gguf" or len(path.parts) > 1:
+    if path.suffix == ".gguf" or name_or_path != path.name:
         raise ModelError(
             f"there is no file or folder {name_or_path!r}; give the path of a .gguf file or a "
             "Hugging Face folder, or a name that `leeway models` lists",

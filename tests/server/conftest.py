@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from contextlib import contextmanager
 
 import pytest
@@ -51,6 +52,14 @@ def live_server(service, **settings):
         thread.join(10)
         listener.close()
         assert not thread.is_alive()
+
+
+def wait_until_ready(service):
+    """Wait until a service has loaded its engine; fail with its own error."""
+    while service.state == "loading":
+        time.sleep(0.001)
+    if service.error is not None:
+        raise service.error
 
 
 def frames(text):

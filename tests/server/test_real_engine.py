@@ -12,7 +12,7 @@ from leeway.core.config import ServerConfig
 from leeway.core.types import Acceptance, Request, SamplingParams
 from leeway.engine.service import EngineService
 from leeway.server.app import create_app
-from tests.server.conftest import frames
+from tests.server.conftest import frames, wait_until_ready
 from tests.server.test_operations import samples, total_of
 from tests.support.tabular_engine import make_engine, run_all, text
 
@@ -51,8 +51,7 @@ def serve(drafter, **options):
     service = EngineService(lambda: fresh_engine(drafter, **options))
     service.start()
     with TestClient(create_app(service, ServerConfig(allow_laws=("all",)))) as client:
-        while client.get("/health").status_code == 503:
-            pass
+        wait_until_ready(service)
         yield client
         service.stop()
 

@@ -8,7 +8,7 @@ import pytest
 from leeway.core.config import EngineConfig
 from leeway.engine.load import load_engine
 from leeway.engine.service import EngineService
-from tests.server.conftest import live_server
+from tests.server.conftest import live_server, wait_until_ready
 
 pytestmark = pytest.mark.model
 
@@ -20,9 +20,9 @@ def client(smollm2_path):
     config = EngineConfig(model=str(smollm2_path), kv_memory_bytes=2**28)
     service = EngineService(lambda: load_engine(config))
     service.start()
+    wait_until_ready(service)
     with live_server(service, allow_laws=("all",)) as url:
-        with openai.OpenAI(base_url=url + "/v1", api_key="any", max_retries=20) as client:
-            client.models.list()  # answered with 503 and tried again until the model is loaded
+        with openai.OpenAI(base_url=url + "/v1", api_key="any", max_retries=0) as client:
             yield client
         service.stop()
 

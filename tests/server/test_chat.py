@@ -114,26 +114,6 @@ def test_a_law_for_one_request_is_in_its_receipt(caplog):
     assert own["loss"]["total_variation_mean"] == 0.125
 
 
-def test_only_lossy_requests_write_a_line_and_never_text(caplog):
-    client = client_of(FakeService(), allow_laws=("all",))
-    with caplog.at_level("INFO", logger="leeway"):
-        ask(client, messages=[{"role": "user", "content": "SECRET"}])
-        assert caplog.text == ""
-        for speculative in (
-            {"law": "typical", "delta": 0.3},
-            {"law": "tokenv3", "alpha": 0.5},
-            {"law": "tv_budget", "budget": 0.1},
-        ):
-            ask(client, speculative=speculative, messages=[{"role": "user", "content": "SECRET"}])
-    starts = [record.getMessage().partition("; ")[0] for record in caplog.records]
-    assert starts == [
-        "[typical-accept] NOT distribution-exact",
-        "[cascade-accept] NOT distribution-exact",
-        "[law tv_budget] NOT distribution-exact",
-    ]
-    assert "SECRET" not in caplog.text and "Hello" not in caplog.text
-
-
 def test_answers_have_ids_of_their_own_and_one_fingerprint(client):
     first, second = ask(client), ask(client)
     assert first["id"] != second["id"]

@@ -219,3 +219,36 @@ def test_a_request_that_can_never_fit_the_cache_is_refused_with_the_numbers():
         chat = {"messages": [{"role": "user", "content": "ab"}], "seed": 1}
         answer = client.post("/v1/chat/completions", json=chat).json()
         assert answer["usage"]["completion_tokens"] == 38
+
+
+def test_only_lossy_requests_write_a_line_and_never_text(drafted_client, caplog):
+    with caplog.at_level("INFO", logger="leeway"):
+        ask(drafted_client, "abc")
+        assert caplog.text == ""
+        answers = [
+            ask(drafted_client, "abc", speculative=speculative)["choices"][0]["text"]
+            for speculative in (
+                {"law": "typical", "delta": 0.3},
+                {"law": "tokenv3", "alpha": 0.5},
+                {"law": "tv_budget", "budget": 0.1},
+            )
+        ]
+    lines = [record.getMessage() for record in caplog.records]
+    assert [line.partition("; ")[0] for line in lines] == [
+        "[typical-accept] NOT distribution-exact",
+        "[cascade-accept] NOT distribution-exact",
+        "[law tv_budget] NOT distribution-exact",
+    ]
+    assert not any(text in line for text in (*answers, "abc") for line in lines)
+
+
+def test_a_cancelled_lossy_request_writes_its_line_too(caplog):
+    engine = fresh_engine()
+    law = Acceptance("typical", {"delta": 0.3})
+    engine.add(Request("gone", (0,), SamplingParams(max_tokens=40, seed=1), law))
+    with caplog.at_level("INFO", logger="leeway"):
+        for _ in range(4):
+            engine.step()
+        engine.cancel("gone")
+    assert caplog.text.count("[typical-accept] NOT distribution-exact;") == 1
+    assert "request=gone" in caplog.text

@@ -7,6 +7,7 @@ offline use). Knows nothing of HTTP or of where weights came from.
 
 from __future__ import annotations
 
+import logging
 import secrets
 import time
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from leeway.core.rng import Coins, KeyedCoins
 from leeway.core.types import Acceptance, Draft, FinishReason, OutputDelta, Request
 from leeway.drafters.base import DraftAsk, Drafter
 from leeway.engine.commit import commit
+from leeway.engine.log_line import is_lossy, lossy_log_line
 from leeway.engine.verify import judge
 from leeway.sampling.params import check_sampling
 from leeway.scheduler.budget import draft_budget
@@ -32,6 +34,8 @@ from leeway.text.chat_template import ChatTemplate
 from leeway.text.detokenizer import Detokenizer
 from leeway.text.stop_strings import StopStrings
 from leeway.text.tokenizer import Tokenizer
+
+logger = logging.getLogger("leeway")
 
 GREEDY = Acceptance("greedy_match")
 
@@ -253,12 +257,14 @@ class Engine:
         return self._end(self._sequences[delta.request_id], delta, delta.finish_reason)
 
     def _end(self, sequence: Sequence, delta: OutputDelta, reason: FinishReason) -> OutputDelta:
-        """Free everything the request holds, add it to the totals, attach its receipt."""
+        """Free everything the request holds, count and log it, attach its receipt."""
         del self._sequences[delta.request_id]
         self._scheduler.remove(sequence)
         self.parts.drafter.forget(delta.request_id)
         receipt = sequence.receipt(self.parts.drafter.name)
         self.totals.setdefault((receipt.law, receipt.drafter), Tally()).add(receipt.tally)
+        if is_lossy(receipt):
+            logger.info("%s", lossy_log_line(receipt, delta.request_id))
         return OutputDelta(
             delta.request_id,
             delta.token_ids,

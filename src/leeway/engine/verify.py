@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leeway.acceptance.base import Guarantee, Law, RowPair
+from leeway.acceptance.base import Law, RowPair
 from leeway.acceptance.loss import draft_total_variation, loss
 from leeway.acceptance.verdict import Verdict
 from leeway.acceptance.verify import verify
@@ -29,7 +29,7 @@ class Measures:
         num_deferred: positions at which the rule deferred to the target.
         draft_tv_sum: sum of TV(target row, draft row).
         loss_tv, loss_kl: [num_decided], divergence of the emitted row from the target row.
-        target_entropy_sum: nats; 0 under an exact law, which has no use for it.
+        target_entropy_sum: nats.
     """
 
     num_deferred: int
@@ -95,13 +95,12 @@ def judge(sequence: Sequence, draft: Draft, logits: FloatArray) -> Judgement:
 def _measure(law: Law, rows: RowPair, verdict: Verdict) -> Measures:
     decided = _head(rows, len(verdict.deferred))
     loss_tv, loss_kl = loss(law, decided)
-    is_exact = law.info.guarantee is not Guarantee.NONE
     return Measures(
         num_deferred=sum(verdict.deferred),
         draft_tv_sum=float(np.sum(draft_total_variation(decided))),
         loss_tv=loss_tv,
         loss_kl=loss_kl,
-        target_entropy_sum=0.0 if is_exact else _entropy_sum(decided.target_probs),
+        target_entropy_sum=_entropy_sum(decided.target_probs),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 from dataclasses import dataclass, field
 
 import msgspec
@@ -13,14 +12,11 @@ from leeway.core.config import ServerConfig
 from leeway.core.errors import UnknownModelError
 from leeway.core.receipt import Receipt
 from leeway.core.types import Request
-from leeway.engine.log_line import is_lossy, lossy_log_line
 from leeway.server.deltas import Timing
 from leeway.server.errors import refuse_unready
 from leeway.server.law_ceiling import LawCeiling
 from leeway.server.metrics import ServerMetrics
 from leeway.server.service_protocol import ServedEngine, Service
-
-log = logging.getLogger("leeway")
 
 
 @dataclass(slots=True)
@@ -81,8 +77,6 @@ class ServerState:
         return self._fingerprint
 
     def report(self, request: Request, receipt: Receipt, timing: Timing, is_whole: bool) -> None:
-        """Take note of an answer that ended: latencies if it is whole, a line if it was lossy."""
+        """Take note of an answer that ended: its latencies, if it is whole."""
         if is_whole:
             self.metrics.observe(receipt, timing)
-        if is_lossy(receipt):
-            log.info("%s", lossy_log_line(receipt, request.request_id))

@@ -289,5 +289,5 @@ def _repeat(token_ids: Sequence[int], length: int) -> list[int]:
 
 
 def _rotated(items: Sequence[Item], by: int) -> list[Item]:
-    shift = by % len(items)
+    shift = by % max(1, len(items))
     return [*items[shift:], *items[:shift]]

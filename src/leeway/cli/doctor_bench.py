@@ -59,9 +59,10 @@ def run_bench(config: Config, screen: Screen, num_rounds: int) -> dict[str, Any]
     forwards = step_cost.measure_forwards(backend, fitting, text_ids, num_rounds)
     say("prefill")
     few_rounds = max(3, num_rounds // 5)
-    prefill = step_cost.measure_prefill(backend, _PROMPT_LEN, text_ids, few_rounds)
+    prompt_len = min(_PROMPT_LEN, room)
+    prefill = step_cost.measure_prefill(backend, prompt_len, text_ids, few_rounds)
     say("verify steps")
-    prompt_ids = (text_ids * _STEP_PROMPT_LEN)[:_STEP_PROMPT_LEN]
+    prompt_ids = (text_ids * _STEP_PROMPT_LEN)[: min(_STEP_PROMPT_LEN, room // 2)]
     steps = step_cost.measure_steps(engine, _SAMPLINGS, _LAWS, prompt_ids, few_rounds)
     return {
         "definitions": step_cost.DEFINITIONS,
@@ -77,7 +78,8 @@ def run_bench(config: Config, screen: Screen, num_rounds: int) -> dict[str, Any]
         "peak_memory_bytes": read_peak_memory_bytes(),
         "forwards": [asdict(cell) | {"seconds": asdict(forwards[cell])} for cell in fitting],
         "cells_left_out": [list(cell) for cell in _CELLS if sum(cell) > room],
-        "prefill_512_tokens_per_s": asdict(prefill),
+        "prefill_len": prompt_len,
+        "prefill_tokens_per_s": asdict(prefill),
         "steps": [asdict(cell) for cell in steps],
     }
 
@@ -97,7 +99,8 @@ def print_bench(report: dict[str, Any], screen: Screen) -> None:
         peaks = (report["peak_memory_after_load_bytes"], report["peak_memory_bytes"])
         after_load, peak = (format_size(value) for value in peaks)
         table.add_row("peak memory", f"{peak} ({after_load} after the first token)")
-    table.add_row("prefill of 512", _spread(report["prefill_512_tokens_per_s"], 1, 0, "tokens/s"))
+    prefill = _spread(report["prefill_tokens_per_s"], 1, 0, "tokens/s")
+    table.add_row(f"prefill of {report['prefill_len']}", prefill)
     out.print(table)
     _print_forwards(report, screen)
     _print_steps(report, screen)
@@ -114,15 +117,22 @@ def _print_forwards(report: dict[str, Any], screen: Screen) -> None:
     from rich import box
     from rich.table import Table
 
+    out = screen.out()
+    for num_rows, context_len in report["cells_left_out"]:
+        out.print(
+            f"left out: {num_rows} rows at {context_len}: more than half the cache or context"
+        )
     cells = report["forwards"]
-    base = next((cell["seconds"]["median"] for cell in cells), None)
+    if not cells:
+        return
+    base = cells[0]["seconds"]["median"]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for title in ("rows", "context", "median ms", "least", "most", "n", "of one row at 512"):
         table.add_column(title, justify="right")
     for cell in cells:
         seconds = cell["seconds"]
         times = [f"{seconds[key] * 1e3:.2f}" for key in ("median", "least", "most")]
-        ratio = f"{seconds['median'] / base:.2f}" if base else "-"
+        ratio = f"{seconds['median'] / base:.2f}"
         table.add_row(
             str(cell["num_rows"]), str(cell["context_len"]), *times, str(seconds["n"]), ratio
         )

@@ -68,6 +68,8 @@ def build_app() -> App:
     app.register_install_completion_command(add_to_startup=False)
     app["--install-completion"].group = (GLOBAL_PANEL,)
 
+    app.meta.suppress_keyboard_interrupt = False
+
     @app.meta.default
     def launch(
         *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],

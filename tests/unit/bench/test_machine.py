@@ -1,0 +1,56 @@
+"""Facts are read, never guessed."""
+
+import os
+
+from leeway.bench.machine import read_load, read_machine, read_peak_memory_bytes
+
+CPUINFO = """processor\t: 0
+model name\t: Quick Chip 9
+flags\t\t: fpu avx2 avx512f avx512_vnni
+
+processor\t: 1
+model name\t: Quick Chip 9
+flags\t\t: fpu avx2 avx512f avx512_vnni
+"""
+
+
+def test_a_machine_with_proc(tmp_path):
+    (tmp_path / "cpuinfo").write_text(CPUINFO)
+    (tmp_path / "meminfo").write_text("MemTotal:  2048 kB\nMemAvailable: 1024 kB\nHugePages: 0\n")
+    machine = read_machine(tmp_path)
+    assert machine.cpu_model == "Quick Chip 9"
+    assert machine.cpu_features == {
+        "avx2": True,
+        "avx512": True,
+        "vnni": True,
+        "avx_vnni": False,
+        "bf16": False,
+        "amx": False,
+    }
+    assert (machine.total_memory_bytes, machine.available_memory_bytes) == (2**21, 2**20)
+    assert 1 <= machine.usable_threads <= machine.num_threads
+    assert {"python", "leeway-llm", "openvino"} <= set(machine.versions)
+
+
+def test_a_machine_without_proc_says_unknown(tmp_path):
+    machine = read_machine(tmp_path)
+    assert set(machine.cpu_features.values()) == {None}
+    assert machine.total_memory_bytes is None and machine.cpu_model
+    assert read_peak_memory_bytes(tmp_path) is None
+
+
+def test_peak_memory(tmp_path):
+    (tmp_path / "self").mkdir()
+    (tmp_path / "self" / "status").write_text("Name:\tx\nVmHWM:\t    4096 kB\n")
+    assert read_peak_memory_bytes(tmp_path) == 2**22
+
+
+def test_load(monkeypatch):
+    monkeypatch.setattr(os, "getloadavg", lambda: (1.0, 2.0, 3.0))
+    assert read_load() == (1.0, 2.0, 3.0)
+
+    def fail():
+        raise OSError
+
+    monkeypatch.setattr(os, "getloadavg", fail)
+    assert read_load() is None

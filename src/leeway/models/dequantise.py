@@ -2,7 +2,7 @@
 
 In: raw bytes, a type name and a shape. Out: a new float32 array. The block types of the catalogue's
 models (Q8_0, Q4_0, Q4_1, Q5_0, Q5_1) are decoded here in cache-sized chunks with two passes over
-the output; every other type goes through `gguf.quants`, a chunk of rows at a time.
+the output; every other type goes through `gguf.quants`, a chunk at a time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 
 _CHUNK_BLOCKS: Final = 4096  # 512 KiB of float32: output and temporaries stay in the second cache
-_CHUNK_VALUES: Final = 1 << 18
+_CHUNK_VALUES: Final = 1 << 17
 
 
 def dequantise(data: Bytes, type_name: str, shape: tuple[int, ...], name: str) -> Floats:
@@ -61,7 +61,9 @@ def _decode_by_library(blocks: Bytes, out: Floats, kind: GGMLQuantizationType, n
     step = max(1, _CHUNK_VALUES // out.shape[1])
     try:
         for begin in range(0, len(blocks), step):
-            out[begin : begin + step] = quants.dequantize(blocks[begin : begin + step], kind)
+            # As one row, since the library loops in Python over groups of rows.
+            row = blocks[begin : begin + step].reshape(1, -1)
+            out[begin : begin + step] = quants.dequantize(row, kind).reshape(-1, out.shape[1])
     except NotImplementedError:
         known = ["F32", "F16", "BF16", *sorted(_DECODERS)]
         raise ModelError(

@@ -34,6 +34,8 @@ class Tokenizer:
             raise ModelError(
                 f"the model's tokenizer cannot be loaded ({error}); convert or fetch it again"
             ) from error
+        self._inner.no_truncation()  # training settings that some files carry
+        self._inner.no_padding()
         document = json.loads(data.tokenizer_json)
         self._decoding = _decoding(document.get("decoder"))
         self._added = {token["id"]: token for token in document.get("added_tokens") or ()}

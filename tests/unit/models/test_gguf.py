@@ -96,6 +96,10 @@ def test_sha256_is_that_of_the_file(tmp_path: Path) -> None:
         ({"llama.attention.sliding_window": 128}, "sliding_window is 128"),
         ({"llama.rope.dimension_count": 8}, "rope.dimension_count is 8 but the head size is 16"),
         ({"llama.attention.head_count": 0}, "head_count is 0; it must be a positive whole number"),
+        (
+            {"llama.attention.head_count_kv": [2, 1]},
+            r"head_count_kv is \[2, 1\]; it must be the same",
+        ),
         ({"llama.rope.freq_base": -1.0}, "freq_base is -1.0; it must be a positive number"),
         ({"llama.embedding_length": 128}, "has shape .* asks for"),
         ({"llama.block_count": 3}, r"no tensor 'blk.2.attn_norm.weight' \(layers.2.attn_norm"),
@@ -133,7 +137,9 @@ def rewrite_gguf(path: Path, metadata: dict[str, object]) -> Path:
         sub_type = kinds[1] if kinds[0] == gguf.GGUFValueType.ARRAY else None
         writer.add_key_value(field.name, field.contents(), kinds[0], sub_type)
     for key, value in metadata.items():
-        if key != "general.architecture":
+        if isinstance(value, list):
+            writer.add_array(key, value)
+        elif key != "general.architecture":
             kind = {int: "UINT32", float: "FLOAT32", str: "STRING"}[type(value)]
             writer.add_key_value(key, value, gguf.GGUFValueType[kind])
     for tensor in reader.tensors:
@@ -167,3 +173,15 @@ def test_missing_key_is_named(tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(ModelError, match=r"lacks llama.block_count"):
         GGUFFiles(path)
+
+
+def test_per_layer_counts_that_agree_are_one_count(tmp_path: Path) -> None:
+    metadata = {"llama.attention.head_count_kv": [2, 2]}
+    path = rewrite_gguf(write_tiny_gguf(tmp_path / "m.gguf").path, metadata)
+    assert GGUFFiles(path).spec.num_kv_heads == 2
+
+
+def test_rotary_constants_of_old_converters_are_left_out(tmp_path: Path) -> None:
+    extra = {"blk.0.attn_rot_embd": np.ones(8, dtype=np.float32)}
+    path = write_tiny_gguf(tmp_path / "m.gguf", extra_tensors=extra).path
+    assert GGUFFiles(path).has_tensor("layers.0.q")

@@ -85,6 +85,14 @@ def test_begin_token_is_added_once_and_only_if_wanted() -> None:
     assert make(add_bos=True, bos=None).encode("hello") == [hello]
 
 
+def test_truncation_and_padding_of_the_file_are_off() -> None:
+    raw = tokenizers.Tokenizer.from_str(tiny_tokenizer_json())
+    raw.enable_truncation(2)
+    raw.enable_padding(length=8)
+    hello = vocabulary().index("hello")
+    assert make(raw.to_str()).encode("hello" * 3) == [hello] * 3
+
+
 def test_names_and_ids() -> None:
     assert TINY.vocab_size == len(vocabulary())
     assert TINY.eos_token_ids == (2, 0)

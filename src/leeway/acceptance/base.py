@@ -155,3 +155,11 @@ class Law(Protocol):
     def total_variation(self, rows: RowPair) -> Array:
         """Return the closed form of TV(emitted, target): [...]; 0 for an exact law."""
         ...
+
+    def loss(self, rows: RowPair) -> tuple[Array, Array]:
+        """Return (TV, KL in nats) of the emitted row against the target row, each [...].
+
+        The same numbers as `emitted_probs` gives, in as few passes over the columns as the law
+        allows: the loss meter reads them at every step.
+        """
+        ...

@@ -107,6 +107,11 @@ class GreedyMatch(Rule):
         """Return 1 - max p."""
         return 1 - peak(rows.target_probs)
 
+    def loss(self, rows: RowPair) -> tuple[Array, Array]:
+        """Return (1 - max p, -log max p)."""
+        best = peak(rows.target_probs)
+        return 1 - best, -namespace(best).log(best)
+
 
 def build_sample_match(options: Mapping[str, LawOption]) -> Rule:
     """Return the law `sample_match`."""

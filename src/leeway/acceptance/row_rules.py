@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from leeway.acceptance.algebra import (
     at,
     capped_ratio,
+    kl_divergence,
     namespace,
     peak,
     total,
     total_variation,
 )
 from leeway.acceptance.base import Array, Guarantee, Knob, LawInfo, RowPair
-from leeway.acceptance.exact import residual
+from leeway.acceptance.exact import nothing, residual
 from leeway.acceptance.options import number
 from leeway.acceptance.rule import ROWS, VERIFIER, Rule, mask_absent
 from leeway.core.receipt import LawOption
@@ -118,6 +119,16 @@ class RowLaw(Rule):
         """Return D on kept rows, 0 on others."""
         divergence = total_variation(rows.target_probs, rows.draft_probs)
         return namespace(divergence).where(self._is_row_kept(rows), divergence, 0.0)
+
+    def loss(self, rows: RowPair) -> tuple[Array, Array]:
+        """Return (D, KL(q || p)) on kept rows, 0 on others."""
+        kept = self._is_row_kept(rows)
+        xp = namespace(kept)
+        if not bool(xp.any(kept)):
+            return nothing(rows), nothing(rows)
+        p, q = rows.target_probs, rows.draft_probs
+        divergence = xp.where(kept, total_variation(q, p), 0.0)
+        return divergence, xp.where(kept, kl_divergence(q, p), 0.0)
 
     def _is_row_kept(self, rows: RowPair) -> Array:
         target, draft = self.threshold_rows(rows)

@@ -10,7 +10,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from leeway.acceptance.algebra import at, capped_ratio, namespace, normalise, positive_part, total
+from leeway.acceptance.algebra import (
+    at,
+    capped_ratio,
+    kl_divergence,
+    namespace,
+    normalise,
+    positive_part,
+    total,
+    total_variation,
+)
 from leeway.acceptance.base import Array, Knob, LawInfo, RowPair, VerifierName
 from leeway.core.receipt import LawOption
 
@@ -70,6 +79,12 @@ class Rule(ABC):
         """Return whether the rule keeps the drafted token without a coin."""
         return self.judge(rows, draft_columns)[0]
 
+    def loss(self, rows: RowPair) -> tuple[Array, Array]:
+        """Return (TV, KL) of the emitted row against the target row."""
+        emitted, target = self.emitted_probs(rows), rows.target_probs
+        is_inside = not self.info.may_leave_support
+        return total_variation(emitted, target), kl_divergence(emitted, target, is_inside=is_inside)
+
     def threshold_rows(self, rows: RowPair) -> tuple[Array, Array]:
         """Return the (target, draft) rows that thresholds read."""
         target, draft = rows.target_probs, rows.draft_probs
@@ -123,6 +138,10 @@ class UnderBlock(Rule):
     def total_variation(self, rows: RowPair) -> Array:
         """Return the inner law's total variation."""
         return self.law.total_variation(rows)
+
+    def loss(self, rows: RowPair) -> tuple[Array, Array]:
+        """Return the inner law's loss."""
+        return self.law.loss(rows)
 
 
 def mask_absent(accept: Array, rows: RowPair) -> Array:

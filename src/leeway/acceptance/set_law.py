@@ -34,6 +34,7 @@ from leeway.acceptance.base import Array, Knob, RowPair
 from leeway.acceptance.exact import residual
 from leeway.acceptance.keep_sets import KeepSet
 from leeway.acceptance.rule import Rule, mask_absent
+from leeway.acceptance.set_loss import set_loss
 
 OFF_SETS = ("redraw", "pi", "coin", "argmax")
 
@@ -61,15 +62,12 @@ class SetLaw(Rule):
     def judge(self, rows: RowPair, draft_columns: Array) -> tuple[Array, Array]:
         """Return whether x is in T, and a(x)."""
         xp = namespace(rows.target_probs)
-        if self.off_set == "pi":
-            mask = self._mask(rows)
-            kept = at(mask, draft_columns)
-            p = self._eta(rows, mask) * at(rows.target_probs, draft_columns)
-        else:
-            kept = self.keep_set.contains(*self.threshold_rows(rows), draft_columns)
-            p = at(rows.target_probs, draft_columns)
-        if self.off_set in ("redraw", "argmax"):
+        kept = self.keep_set.contains(*self.threshold_rows(rows), draft_columns)
+        if self.off_set in ("redraw", "argmax") or bool(xp.all(kept)):
             return kept, xp.astype(kept, rows.target_probs.dtype)
+        p = at(rows.target_probs, draft_columns)
+        if self.off_set == "pi":
+            p = self._eta(rows, self._mask(rows)) * p
         coin = capped_ratio(p, self.leniency * at(rows.draft_probs, draft_columns))
         return kept, xp.where(kept, 1.0, coin)
 
@@ -135,6 +133,12 @@ class SetLaw(Rule):
             own = xp.where(at(mask, best), at(q, best), 0.0) + eta - at(p, best)
             return total(inside) + positive_part(own)
         return total(xp.where(mask, positive_part(q - (1 - eta)[..., None] * p), 0.0))
+
+    def loss(self, rows: RowPair) -> tuple[Array, Array]:
+        """Return (TV, KL) of the emitted row against the target row."""
+        if self.leniency != 1:
+            return super(SetLaw, self).loss(rows)
+        return set_loss(rows, self._mask(rows), self.off_set)
 
     def _mask(self, rows: RowPair) -> Array:
         return self.keep_set.mask(*self.threshold_rows(rows))

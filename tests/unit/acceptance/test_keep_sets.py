@@ -64,14 +64,6 @@ def test_rank_breaks_ties_by_the_lower_column(rank):
         assert np.array_equal(keep_set.contains(tiled, tiled, np.arange(5)), mask[row])
 
 
-def test_rank_without_partition_in_the_namespace(monkeypatch):
-    target = np.random.default_rng(0).dirichlet(np.ones(9), size=4)
-    keep_set = Ranked(Floor(gap=0.5), 4)
-    expected = keep_set.mask(target, target)
-    monkeypatch.delattr(np, "partition")
-    assert np.array_equal(keep_set.mask(target, target), expected)
-
-
 @pytest.mark.parametrize(
     "keep_set",
     [Floor(gap=1.0), Floor(scale=0.0), Ranked(Floor(gap=1.0), 3), Ranked(Floor(scale=0.0), 9)],

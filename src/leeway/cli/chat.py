@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from leeway.cli.answer import Answer, collect, make_show
 from leeway.cli.call import Call, Screen, to_json
 from leeway.cli.generate import SHOW_PROVENANCE
-from leeway.cli.options import takes_settings
+from leeway.cli.options import MODEL_NAME, takes_settings
 from leeway.cli.receipt_line import receipt_line
 from leeway.core.config_values import law_options
 from leeway.core.errors import ConfigError, LawError, LeewayError, did_you_mean
@@ -36,9 +36,7 @@ COMMANDS = {
 @takes_settings("sampling", "law", "drafting", "model")
 def chat(
     call: Call,
-    model_name: Annotated[
-        str | None, Parameter(name="MODEL", show_default=False, help="Same as --model.")
-    ] = None,
+    model_name: Annotated[str | None, MODEL_NAME] = None,
     /,
     *,
     system: Annotated[

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from leeway.cli.call import Call, Screen
-from leeway.cli.options import takes_settings
+from leeway.cli.options import MODEL_NAME, takes_settings
 from leeway.core.types import Acceptance
 
 if TYPE_CHECKING:
@@ -34,9 +34,7 @@ _MAX_TOKENS = 128
 @takes_settings("sampling", "law", "drafting", "model")
 def demo(
     call: Call,
-    model_name: Annotated[
-        str | None, Parameter(name="MODEL", show_default=False, help="Same as --model.")
-    ] = None,
+    model_name: Annotated[str | None, MODEL_NAME] = None,
     /,
     *,
     prompt: Annotated[

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from leeway.cli.call import Call, Screen
-from leeway.cli.options import takes_settings
+from leeway.cli.options import MODEL_NAME, takes_settings
 from leeway.core.config_values import format_size
 from leeway.core.errors import ConfigError
 
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 @takes_settings("model", "drafting", "law")
 def doctor(
     call: Call,
-    model_name: Annotated[
-        str | None, Parameter(name="MODEL", show_default=False, help="Same as --model.")
-    ] = None,
+    model_name: Annotated[str | None, MODEL_NAME] = None,
     /,
     *,
     bench: Annotated[

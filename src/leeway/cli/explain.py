@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from leeway.cli.call import Call, Screen
 from leeway.cli.laws import describe_knob
-from leeway.cli.options import takes_settings
+from leeway.cli.options import LAW_NAME, takes_settings
 from leeway.core.config_values import law_options
 from leeway.core.errors import LawError
 from leeway.core.receipt import LawOption
@@ -35,9 +35,7 @@ _ROWS_METAVAR = "P,P,…"
 @takes_settings()
 def explain(
     call: Call,
-    law: Annotated[
-        str, Parameter(help="A law or preset that `leeway laws` lists.", show_default=False)
-    ],
+    law: Annotated[str, LAW_NAME],
     /,
     *,
     law_option: Annotated[

@@ -74,15 +74,15 @@ def build_app() -> App:
     def launch(
         *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
         config_path: Annotated[str | None, _CONFIG] = None,
-        json: Annotated[bool | None, switch("json")] = None,
-        quiet: Annotated[bool | None, switch("quiet")] = None,
-        no_color: Annotated[bool | None, switch("no_color")] = None,
+        json: Annotated[bool, switch("json")] = False,
+        quiet: Annotated[bool, switch("quiet")] = False,
+        no_color: Annotated[bool, switch("no_color")] = False,
     ) -> int:
         verb, bound, ignored = app.parse_args(tokens, exit_on_error=False, print_error=False)
         context: dict[str, Call] = {}
         if "call" in ignored:
             flags = {"json": json, "quiet": quiet, "no_color": no_color}
-            typed = {name: value for name, value in flags.items() if value is not None}
+            typed = {name: True for name, is_given in flags.items() if is_given}
             context["call"] = Call(typed, config_path)
         code = verb(*bound.args, **bound.kwargs, **context)
         return code if isinstance(code, int) else OK

@@ -7,7 +7,7 @@ handed on as typed: `core.config` reads and checks them, whichever layer they co
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, get_type_hints
 
 from cyclopts import Group as Panel
@@ -27,6 +27,7 @@ _PANELS: dict[Group, Panel] = {
 }
 
 Verb = Callable[..., int | None]
+Completer = Callable[[object], Sequence[str]]
 
 
 def takes_settings(*groups: Group, only: tuple[str, ...] = ()) -> Callable[[Verb], Verb]:
@@ -83,8 +84,35 @@ def _parameter(setting: Setting) -> Parameter:
         negative="",
         show_default=False,
         allow_leading_hyphen=not setting.is_switch,
-        completer=(lambda context: setting.choices) if setting.choices else None,
+        completer=_COMPLETERS.get(setting.name, lambda _: setting.choices),
     )
+
+
+def _law_names(_: object) -> list[str]:
+    from leeway.acceptance.presets import PRESETS
+    from leeway.acceptance.registry import law_infos
+
+    return [*(info.name for info in law_infos()), *(preset.name for preset in PRESETS)]
+
+
+def _model_names(_: object) -> list[str]:
+    from leeway.models.catalogue import CATALOGUE
+
+    return [entry.name for entry in CATALOGUE]
+
+
+_COMPLETERS: dict[str, Completer] = {
+    "law": _law_names,
+    "allow_laws": _law_names,
+    "model": _model_names,
+    "draft_model": _model_names,
+}
+LAW_NAME = Parameter(
+    help="A law or preset that `leeway laws` lists.", show_default=False, completer=_law_names
+)
+MODEL_NAME = Parameter(
+    name="MODEL", help="Same as --model.", show_default=False, completer=_model_names
+)
 
 
 def help_text(setting: Setting) -> str:

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from cyclopts import Parameter
-
 from leeway.cli.call import Call
-from leeway.cli.options import takes_settings
+from leeway.cli.options import MODEL_NAME, takes_settings
 
 
 @takes_settings("server", "law", "drafting", "model")
 def serve(
     call: Call,
-    model_name: Annotated[
-        str | None, Parameter(name="MODEL", show_default=False, help="Same as --model.")
-    ] = None,
+    model_name: Annotated[str | None, MODEL_NAME] = None,
     /,
 ) -> None:
     """Serve a model over the OpenAI API; Ctrl-C finishes what is running, then ends."""

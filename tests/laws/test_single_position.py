@@ -3,11 +3,21 @@
 import numpy as np
 import pytest
 from tests.support.enumerate_coins import enumerate_outcomes
-from tests.support.law_cases import ALL, EXACT, edge_pairs, is_on_frontier, label, random_pairs
+from tests.support.law_cases import (
+    ALL,
+    EXACT,
+    LOSSY,
+    edge_pairs,
+    is_on_frontier,
+    label,
+    random_pairs,
+)
 
 from leeway.acceptance.base import RowPair
-from leeway.acceptance.registry import build_law
+from leeway.acceptance.loss import loss
+from leeway.acceptance.registry import build_law, law_infos
 from leeway.acceptance.verify import verify
+from leeway.core.types import Acceptance
 
 PAIRS = [*edge_pairs().values(), *random_pairs(12)]
 TOLERANCE = 1e-12
@@ -16,7 +26,13 @@ TOLERANCE = 1e-12
 def verified(law, rows):
     """Enumerate `verify` over one drafted token; return (emitted row, acceptance rate)."""
     emitted, acceptance = np.zeros_like(rows.target_probs), 0.0
-    batch = RowPair(rows.target_probs[None], rows.draft_probs[None])
+    raw_target, raw_draft = rows.threshold_target_probs, rows.threshold_draft_probs
+    batch = RowPair(
+        rows.target_probs[None],
+        rows.draft_probs[None],
+        None if raw_target is None else raw_target[None],
+        None if raw_draft is None else raw_draft[None],
+    )
     bonus = np.eye(len(rows.target_probs))[0]
     for column, probability in enumerate(rows.draft_probs):
         if probability == 0:
@@ -32,16 +48,39 @@ def verified(law, rows):
     return emitted, acceptance
 
 
+def assert_closed_forms_hold(law, rows):
+    emitted, rate = verified(law, rows)
+    closed = law.emitted_probs(rows)
+    assert np.abs(emitted - closed).max() < TOLERANCE
+    assert abs(rate - law.acceptance_rate(rows)) < TOLERANCE
+    divergence = 0.5 * np.abs(closed - rows.target_probs).sum()
+    assert abs(divergence - law.total_variation(rows)) < TOLERANCE
+    assert abs(divergence - loss(law, rows)[0]) < TOLERANCE
+
+
 @pytest.mark.parametrize("acceptance", ALL, ids=label)
 def test_emitted_row_of_the_verifier_is_the_closed_form(acceptance):
     law = build_law(acceptance)
     for rows in PAIRS:
-        emitted, rate = verified(law, rows)
-        closed = law.emitted_probs(rows)
-        assert np.abs(emitted - closed).max() < TOLERANCE
-        assert abs(rate - law.acceptance_rate(rows)) < TOLERANCE
-        divergence = 0.5 * np.abs(closed - rows.target_probs).sum()
-        assert abs(divergence - law.total_variation(rows)) < TOLERANCE
+        assert_closed_forms_hold(law, rows)
+
+
+READING_RAW_ROWS = [
+    Acceptance(one.law, {**one.options, "rows": "raw"})
+    for one in LOSSY
+    if one.law in {info.name for info in law_infos() if "rows" in {k.name for k in info.knobs}}
+]
+
+
+@pytest.mark.parametrize("acceptance", READING_RAW_ROWS, ids=label)
+def test_thresholds_on_raw_rows(acceptance):
+    """Raw rows that differ from the sampled ones: another temperature, and greedy sampling."""
+    law = build_law(acceptance)
+    for raw in random_pairs(8, seed=1):
+        sharp = raw.target_probs**3 / np.sum(raw.target_probs**3)
+        greedy = [np.eye(len(row))[row.argmax()] for row in (raw.target_probs, raw.draft_probs)]
+        for target, draft in ((sharp, raw.draft_probs), (sharp, greedy[1]), tuple(greedy)):
+            assert_closed_forms_hold(law, RowPair(target, draft, raw.target_probs, raw.draft_probs))
 
 
 @pytest.mark.parametrize("acceptance", ALL, ids=label)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from leeway.acceptance import exact, matching, mixtures, ratio_rules, row_rules, set_rules
-from leeway.acceptance.base import Guarantee, Law, LawInfo
+from leeway.acceptance.base import Law, LawInfo
 from leeway.acceptance.options import resolve
 from leeway.acceptance.presets import PRESETS
 from leeway.acceptance.rule import Rule, UnderBlock
@@ -73,18 +73,6 @@ def build_law(acceptance: Acceptance) -> Law:
         reads_raw_rows=law.reads_raw_rows,
         law=law,
     )
-
-
-def law_at_temperature(law: Law, temperature: float) -> Law:
-    """Return the law that judges at a temperature: what is engaged, for the receipt to name.
-
-    At temperature 0 the answer is the target's greedy one under every law, unless it reads raw
-    rows and so was asked to relax greedy decoding: elsewhere a point mass would be judged as if it
-    were a distribution, and a budget or a mixture would turn greedy decoding random.
-    """
-    if temperature > 0 or law.reads_raw_rows or law.info.guarantee is not Guarantee.NONE:
-        return law
-    return build_law(Acceptance("rejection"))
 
 
 def _expand(acceptance: Acceptance) -> tuple[str, dict[str, LawOption]]:

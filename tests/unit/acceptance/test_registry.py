@@ -4,7 +4,7 @@ from tests.support.law_cases import LOSSY, build, label
 
 from leeway.acceptance.base import Guarantee, RowPair
 from leeway.acceptance.presets import PRESETS
-from leeway.acceptance.registry import build_law, law_at_temperature, law_infos
+from leeway.acceptance.registry import build_law, law_infos
 from leeway.core.errors import LawError
 from leeway.core.types import Acceptance
 
@@ -154,17 +154,3 @@ def test_extreme_options_do_not_overflow_float32():
             emitted = law.emitted_probs(pair)
             assert np.all(np.isfinite(emitted))
             assert abs(emitted.sum() - 1) < 1e-6
-
-
-@pytest.mark.parametrize("acceptance", LOSSY, ids=label)
-def test_greedy_decoding_is_judged_exactly_unless_raw_rows_are_asked_for(acceptance):
-    law = build_law(acceptance)
-    assert law_at_temperature(law, 0.7) is law
-    assert law_at_temperature(law, 0).info.name == "rejection"
-
-
-def test_laws_that_stay_at_temperature_zero():
-    for law in (build("rejection"), build("block"), build("sample_match"), build("greedy_match")):
-        assert law_at_temperature(law, 0) is law
-    raw = build("tokenv3", alpha=0.5, rows="raw")
-    assert law_at_temperature(raw, 0) is raw

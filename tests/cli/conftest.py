@@ -2,7 +2,7 @@
 
 import pytest
 from tests.support.command_line import CommandLine
-from tests.support.tiny_models import write_tiny_gguf
+from tests.support.tiny_models import tiny_spec, write_tiny_gguf
 
 
 @pytest.fixture
@@ -15,6 +15,14 @@ def tiny(tmp_path_factory):
     """The path of a model that loads in a moment."""
     path = tmp_path_factory.mktemp("model") / "tiny.gguf"
     write_tiny_gguf(path)
+    return str(path)
+
+
+@pytest.fixture(scope="session")
+def deep(tmp_path_factory):
+    """The path of a tiny model with a long context."""
+    path = tmp_path_factory.mktemp("model") / "deep.gguf"
+    write_tiny_gguf(path, spec=tiny_spec(context_len=8192))
     return str(path)
 
 

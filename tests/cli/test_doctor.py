@@ -13,11 +13,10 @@ def test_doctor_prints_the_machine(leeway):
     assert not any(model["is_cached"] for model in report["models"])
 
 
-def test_bench_measures_every_cell(on_tiny):
-    outcome = on_tiny("doctor", "--bench", "--rounds", "3", "--json")
-    report = json.loads(outcome.out)["bench"]
-    assert outcome.code == 0
-    assert report["cells_left_out"] == [[1, 512], [2, 512], [4, 512], [1, 4096], [4, 4096]]
+CELLS = [[1, 512], [2, 512], [4, 512], [1, 4096], [4, 4096]]
+
+
+def check_steps(report):
     assert len(report["steps"]) == 6
     for cell in report["steps"]:
         assert 0 < cell["overhead_rate"]["median"] < 1
@@ -26,11 +25,27 @@ def test_bench_measures_every_cell(on_tiny):
     assert set(report["definitions"]) >= {"forward", "prefill", "overhead", "load"}
 
 
-def test_bench_prints_tables_definitions_and_load(on_tiny):
-    outcome = on_tiny("doctor", "--bench", "--rounds", "3")
-    assert outcome.code == 0
-    for part in ("load to first token", "left out", "verify steps", "overhead:", "machine load"):
-        assert part in outcome.out, part
+def test_bench_measures_every_cell(on_tiny, deep):
+    words = ["doctor", deep, "--bench", "--rounds", "3"]
+    report = json.loads(on_tiny(*words, "--json").out)["bench"]
+    assert [[cell["num_rows"], cell["context_len"]] for cell in report["forwards"]] == CELLS
+    for cell in report["forwards"]:
+        assert cell["seconds"]["n"] == 3
+        assert 0 < cell["seconds"]["least"] <= cell["seconds"]["median"]
+    assert report["cells_left_out"] == [] and report["prefill_len"] == 512
+    check_steps(report)
+    text = on_tiny(*words)
+    assert text.code == 0
+    for part in ("load to first token", "prefill of 512", "verify steps", "overhead:", "4096"):
+        assert part in text.out, part
+
+
+def test_bench_says_what_does_not_fit(on_tiny):
+    words = ["doctor", "--bench", "--rounds", "3"]
+    report = json.loads(on_tiny(*words, "--json").out)["bench"]
+    assert report["cells_left_out"] == CELLS and report["forwards"] == []
+    check_steps(report)
+    assert "left out: 4 rows at 4096" in on_tiny(*words).out
 
 
 def test_too_few_rounds(leeway):

@@ -29,6 +29,8 @@ from leeway.engine.engine import Engine
 DEFINITIONS = {
     "forward": "one backend call that appends M tokens to a sequence of C cached tokens and gives "
     "logits for all M; roll-back not timed",
+    "row shape": "stable pads a forward of one row to two, so that its logits equal those of more "
+    "rows to the bit; fast does not (`--row-shape fast` measures that)",
     "prefill": "prompt tokens / wall time of the forwards that feed them to an empty sequence, "
     "logits for the last token only",
     "load": "imports, opening the model, building and compiling it; a model in the cache is not "

@@ -57,7 +57,7 @@ def test_demo_shows_four_arms_with_speed_and_loss(on_tiny):
     words = ["demo", "-n", "16", "-p", "hello hello hello world"]
     report = json.loads(on_tiny(*words, "--json").out)
     names = [arm["name"] for arm in report["arms"]]
-    assert names == ["plain decoding", "rejection", "typical", "tokenv3"]
+    assert names == ["plain", "rejection", "typical", "tokenv3"]
     guarantees = [arm["guarantee"] for arm in report["arms"]]
     assert guarantees == ["exact_distribution", "exact_distribution", "none", "none"]
     assert all(arm["tokens_per_s"]["n"] >= 2 for arm in report["arms"])

@@ -84,7 +84,7 @@ def _arms(config: Config) -> list[Arm]:
     from leeway.bench.side_by_side import Arm
 
     arms = [
-        Arm("plain decoding", Acceptance("rejection"), num_speculative_tokens=0),
+        Arm("plain", Acceptance("rejection"), num_speculative_tokens=0),
         Arm("rejection", Acceptance("rejection")),
         Arm("typical", Acceptance("typical", {"delta": 0.3})),
         Arm("tokenv3", Acceptance("tokenv3", {"alpha": 0.5})),
@@ -168,10 +168,10 @@ def _print_table(results: list[ArmResult], screen: Screen) -> None:
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column("arm", no_wrap=True)
     table.add_column("guarantee", no_wrap=True)
-    for title in ("tokens/s", "x plain", "tokens\nper step", "kept", "loss"):
+    for title in ("tokens/s", "x plain", "tokens/\nstep", "kept", "loss"):
         table.add_column(title, justify="right", no_wrap=True)
     for result in results:
         assert result.receipt is not None
@@ -181,7 +181,7 @@ def _print_table(results: list[ArmResult], screen: Screen) -> None:
             result.arm.name,
             result.receipt.guarantee,
             f"{speed.median:.0f} ({speed.least:.0f}-{speed.most:.0f})",
-            f"{ratio.median:.2f} ({ratio.least:.2f}-{ratio.most:.2f})",
+            f"{ratio.median:.2f} ({ratio.least:.1f}-{ratio.most:.1f})",
             _number(rates["tokens_per_verify_step"], 2),
             _number(rates["kept_draft_rate"], 2),
             _number(loss["total_variation_mean"], 3),
@@ -203,7 +203,7 @@ def _print_verdict(results: list[ArmResult], config: Config, screen: Screen) -> 
             f"{', '.join(slower)}."
         )
     out.print(
-        "plain decoding and rejection give texts of one and the same distribution (other coins, "
+        "Plain decoding and rejection give texts of one and the same distribution (other coins, "
         "so other words). The lossy laws give texts of another distribution, by the loss shown."
     )
     if not screen.is_quiet:

@@ -29,8 +29,8 @@ _FIRST_TOKEN_PROMPT_LEN = 16
 _STEP_PROMPT_LEN = 256
 _SAMPLINGS = (
     ("T=0", SamplingParams(temperature=0.0)),
-    ("T=0.8 top-k 20 top-p 0.95", SamplingParams(temperature=0.8, top_k=20, top_p=0.95)),
-    ("T=1 full vocabulary", SamplingParams(temperature=1.0)),
+    ("T=0.8 k20 p.95", SamplingParams(temperature=0.8, top_k=20, top_p=0.95)),
+    ("T=1 full", SamplingParams(temperature=1.0)),
 )
 _LAWS = (Acceptance("rejection"), Acceptance("typical", {"delta": 0.3}))
 
@@ -67,7 +67,7 @@ def run_bench(config: Config, screen: Screen, num_rounds: int) -> dict[str, Any]
     return {
         "definitions": step_cost.DEFINITIONS,
         "model": engine.parts.model_name,
-        "backend": {key: str(value) for key, value in backend.describe().items()},
+        "backend": {key: _plain(value) for key, value in backend.describe().items()},
         "drafter": engine.parts.drafter.name,
         "num_speculative_tokens": config.engine.num_speculative_tokens,
         "load_before": load_before,
@@ -151,6 +151,7 @@ def _print_steps(report: dict[str, Any], screen: Screen) -> None:
     table = Table(
         box=box.SIMPLE_HEAD,
         pad_edge=False,
+        padding=(0, 1, 0, 0),
         header_style="bold",
         title=f"verify steps of {report['num_speculative_tokens']} draft tokens "
         f"({report['drafter']}): medians",
@@ -158,10 +159,12 @@ def _print_steps(report: dict[str, Any], screen: Screen) -> None:
     )
     for title in ("sampling", "law"):
         table.add_column(title)
-    for title in ("step ms", "forward ms", "overhead ms", "share", "least", "most", "n"):
+    for title in ("step\nms", "forward\nms", "overhead\nms", "share", "least", "most", "n"):
         table.add_column(title, justify="right", no_wrap=True)
     for cell in report["steps"]:
-        law = cell["law"] if cell["law"] == cell["engaged"] else f"{cell['law']}→{cell['engaged']}"
+        law = (
+            cell["law"] if cell["law"] == cell["engaged"] else f"{cell['law']} → {cell['engaged']}"
+        )
         times = [
             f"{cell[key]['median'] * 1e3:.2f}" for key in ("step_s", "forward_s", "overhead_s")
         ]
@@ -177,6 +180,11 @@ def _spread(samples: dict[str, Any], scale: float, digits: int, unit: str) -> st
         f"{median:.{digits}f} {unit} (median of {samples['n']}; "
         f"{least:.{digits}f} to {most:.{digits}f})"
     )
+
+
+def _plain(value: object) -> str:
+    """Return a setting as text; the backend's own types come as `<Type: 'bfloat16'>`."""
+    return str(value).removeprefix("<Type: '").removesuffix("'>")
 
 
 def _make_say(screen: Screen) -> Callable[[str], None]:

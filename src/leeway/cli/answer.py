@@ -57,13 +57,15 @@ def collect(
     return answer
 
 
-def make_show(screen: Screen, tokenizer: Tokenizer, *, with_provenance: bool) -> Show:
+def make_show(
+    screen: Screen, tokenizer: Tokenizer, *, with_provenance: bool, with_legend: bool = True
+) -> Show:
     """Return a function that prints a delta on stdout at once."""
     if with_provenance:
         from leeway.cli.provenance import ProvenanceText, print_legend, print_runs
 
         console, runs = screen.out(is_trimmed=False), ProvenanceText(tokenizer)
-        if not screen.is_quiet:
+        if with_legend and not screen.is_quiet:
             print_legend(screen.log())
         return lambda delta: print_runs(console, runs.split(delta))
     return lambda delta: print(delta.text, end="", flush=True)

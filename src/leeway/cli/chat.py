@@ -137,8 +137,10 @@ class Conversation:
         self.acceptance = asked
 
     def _show_receipt(self) -> None:
-        if self.last is None or self.last.receipt is None:
+        if self.last is None:
             self.screen.note("there is no answer yet")
+        elif self.last.receipt is None:
+            self.screen.note("the last answer was stopped and has no receipt")
         else:
             print(to_json(self.last.receipt.to_dict()), flush=True)
 
@@ -150,7 +152,12 @@ class Conversation:
         tokenizer = self.llm.engine.parts.tokenizer
         show = None
         if not self.screen.is_json:
-            show = make_show(self.screen, tokenizer, with_provenance=self.has_provenance)
+            show = make_show(
+                self.screen,
+                tokenizer,
+                with_provenance=self.has_provenance,
+                with_legend=self.last is None,
+            )
         answer = Answer()
         deltas = self.llm.stream(prompt_ids, self.config.sampling, self.acceptance)
         try:

@@ -73,13 +73,22 @@ def test_no_set_over_the_target_row_holds_a_token_it_rules_out(keep_set):
     assert keep_set.mask(target, target).tolist() == [False, True, True, False]
 
 
-def test_boundaries_are_strict_for_typical_and_inclusive_for_floors():
+@pytest.mark.parametrize(
+    ("keep_set", "kept"),
+    [
+        (Typical(1e9, 0.5), [False, False, False]),
+        (Typical(1e9, 0.25), [True, False, False]),
+        (Floor(gap=0.25), [True, True, True]),
+        (Floor(scale=0.5), [True, True, True]),
+        (Floor(scale=0.0, base=0.25), [True, True, True]),
+        (DraftNearPeak(0.25), [True, True, True]),
+    ],
+)
+def test_boundaries_are_strict_for_typical_and_inclusive_for_floors(keep_set, kept):
     target = np.array([0.5, 0.25, 0.25])
-    assert Typical(1e9, 0.5).mask(target, target).tolist() == [False, False, False]
-    assert Floor(gap=0.25).mask(target, target).tolist() == [True, True, True]
-    assert Floor(scale=0.5).mask(target, target).tolist() == [True, True, True]
-    assert Floor(scale=0.0, base=0.25).mask(target, target).all()
-    assert DraftNearPeak(0.25).mask(target, target).all()
+    tiled = np.tile(target, (3, 1))
+    assert keep_set.mask(target, target).tolist() == kept
+    assert keep_set.contains(tiled, tiled, np.arange(3)).tolist() == kept
 
 
 def test_a_point_mass_is_typical_below_delta_one():

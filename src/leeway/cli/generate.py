@@ -24,39 +24,34 @@ SHOW_PROVENANCE = Parameter(
 )
 
 
+_PROMPT = Parameter(
+    name=["--prompt", "-p"],
+    metavar="TEXT",
+    allow_leading_hyphen=True,
+    help="What to answer; standard input when left out.",
+)
+_SYSTEM = Parameter(metavar="TEXT", help="A system message before the prompt.")
+_RAW = Parameter(
+    negative="",
+    show_default=False,
+    help="Continue the prompt as it is. Without it the model's chat template is applied, if it "
+    "has one.",
+)
+_OUTPUT = Parameter(
+    name=["--output", "-o"],
+    metavar="PATH",
+    help="Write the answer to this file instead of standard output.",
+)
+
+
 @takes_settings("sampling", "law", "drafting", "model")
 def generate(
     call: Call,
     *,
-    prompt: Annotated[
-        str | None,
-        Parameter(
-            name=["--prompt", "-p"],
-            metavar="TEXT",
-            allow_leading_hyphen=True,
-            help="What to answer; standard input when left out.",
-        ),
-    ] = None,
-    system: Annotated[
-        str | None, Parameter(metavar="TEXT", help="A system message before the prompt.")
-    ] = None,
-    raw: Annotated[
-        bool,
-        Parameter(
-            negative="",
-            show_default=False,
-            help="Continue the prompt as it is. Without it the model's chat template is applied, "
-            "if it has one.",
-        ),
-    ] = False,
-    output: Annotated[
-        Path | None,
-        Parameter(
-            name=["--output", "-o"],
-            metavar="PATH",
-            help="Write the answer to this file instead of standard output.",
-        ),
-    ] = None,
+    prompt: Annotated[str | None, _PROMPT] = None,
+    system: Annotated[str | None, _SYSTEM] = None,
+    raw: Annotated[bool, _RAW] = False,
+    output: Annotated[Path | None, _OUTPUT] = None,
     show_provenance: Annotated[bool, SHOW_PROVENANCE] = False,
 ) -> None:
     """Answer one prompt; the text goes to standard output as it is decoded."""

@@ -72,7 +72,7 @@ def random_tensors(spec: ArchitectureSpec, seed: int = 0) -> Tensors:
     """Return weights small enough for a stable forward; norms are near one."""
     rng = np.random.default_rng(seed)
     tensors = {}
-    for name, shape in expected_shapes(spec).items():
+    for name, shape in expected_shapes(spec):
         values = rng.standard_normal(shape).astype(np.float32) * np.float32(0.2)
         tensors[name] = values + np.float32(1.0) if name.endswith("norm") else values
     return tensors

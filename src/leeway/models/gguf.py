@@ -44,6 +44,8 @@ _LAYER_NAMES = {
     "ffn_up.weight": "up",
     "ffn_down.weight": "down",
 }
+_OWN_TOP_NAMES = {canonical: own for own, canonical in _TOP_NAMES.items()}
+_OWN_LAYER_NAMES = {part: own for own, part in _LAYER_NAMES.items()}
 _IGNORED_PARTS = frozenset({"attn_rot_embd"})  # a constant that old converters wrote out
 
 
@@ -65,7 +67,7 @@ class GGUFFiles:
         self.name = path.stem
         self.spec = _read_spec(self._container, self._own_names)
         found = {name: self._container.tensors[own].shape for name, own in self._own_names.items()}
-        check_tensors(str(path), self.spec, found, _expected_own_names(self.spec))
+        check_tensors(str(path), self.spec, found, _own_name)
         self._linear_rope = _read_rope_scaling(path, metadata, self.spec.family)
         self.tokenizer = tokenizer_data(metadata, source=str(path))
 
@@ -131,11 +133,12 @@ def _canonical_names(container: Container) -> dict[str, str]:
     return names
 
 
-def _expected_own_names(spec: ArchitectureSpec) -> dict[str, str]:
-    own = {canonical: name for name, canonical in _TOP_NAMES.items()}
-    for index in range(spec.num_layers):
-        own |= {f"layers.{index}.{part}": f"blk.{index}.{n}" for n, part in _LAYER_NAMES.items()}
-    return own
+def _own_name(canonical: str) -> str:
+    """Return what a GGUF file calls a tensor."""
+    if canonical in _OWN_TOP_NAMES:
+        return _OWN_TOP_NAMES[canonical]
+    _, index, part = canonical.split(".")
+    return f"blk.{index}.{_OWN_LAYER_NAMES[part]}"
 
 
 def _refuse_split(path: Path, metadata: Mapping[str, Any]) -> None:

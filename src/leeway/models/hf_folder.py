@@ -39,6 +39,8 @@ _LAYER_NAMES = {
     "mlp.up_proj.weight": "up",
     "mlp.down_proj.weight": "down",
 }
+_OWN_TOP_NAMES = {canonical: own for own, canonical in _TOP_NAMES.items()}
+_OWN_LAYER_NAMES = {part: own for own, part in _LAYER_NAMES.items()}
 _IGNORED_END = "rotary_emb.inv_freq"  # a constant that old checkpoints wrote out
 
 
@@ -62,7 +64,7 @@ class HFFolder:
         if self.spec.tied_output:
             self._tensors.pop("output", None)
         found = {name: tensor.shape for name, tensor in self._tensors.items()}
-        check_tensors(str(folder), self.spec, found, _expected_own_names(self.spec.num_layers))
+        check_tensors(str(folder), self.spec, found, _own_name)
         self.tokenizer = read_tokenizer(folder, config)
 
     def tensor(self, name: str) -> NDArray[np.float32]:
@@ -155,11 +157,9 @@ def _canonical_name(own: str) -> str | None:
     return f"layers.{index}.{_LAYER_NAMES[part]}" if part in _LAYER_NAMES else None
 
 
-def _expected_own_names(num_layers: int) -> dict[str, str]:
-    own = {canonical: name for name, canonical in _TOP_NAMES.items()}
-    for index in range(num_layers):
-        own |= {
-            f"layers.{index}.{part}": f"model.layers.{index}.{name}"
-            for name, part in _LAYER_NAMES.items()
-        }
-    return own
+def _own_name(canonical: str) -> str:
+    """Return what a Hugging Face checkpoint calls a tensor."""
+    if canonical in _OWN_TOP_NAMES:
+        return _OWN_TOP_NAMES[canonical]
+    _, index, part = canonical.split(".")
+    return f"model.layers.{index}.{_OWN_LAYER_NAMES[part]}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from leeway.core.errors import ModelError
 from leeway.models.base import ArchitectureSpec
@@ -12,18 +12,19 @@ Shape = tuple[int, ...]
 FAMILIES = ("llama", "qwen2", "qwen3")
 
 
-def expected_shapes(spec: ArchitectureSpec) -> dict[str, Shape]:
-    """Return every tensor the model must have; `rope_factors` is optional and not in here."""
-    shapes: dict[str, Shape] = {
-        "embed": (spec.vocab_size, spec.hidden_size),
-        "final_norm": (spec.hidden_size,),
-    }
+def expected_shapes(spec: ArchitectureSpec) -> Iterator[tuple[str, Shape]]:
+    """Yield (name, shape) of every tensor the model must have; `rope_factors` is optional.
+
+    One at a time, so that a corrupt number of layers costs no more than the first one missing.
+    """
+    yield "embed", (spec.vocab_size, spec.hidden_size)
+    yield "final_norm", (spec.hidden_size,)
     if not spec.tied_output:
-        shapes["output"] = (spec.vocab_size, spec.hidden_size)
+        yield "output", (spec.vocab_size, spec.hidden_size)
     layer = _layer_shapes(spec)
     for index in range(spec.num_layers):
-        shapes.update({f"layers.{index}.{part}": shape for part, shape in layer.items()})
-    return shapes
+        for part, shape in layer.items():
+            yield f"layers.{index}.{part}", shape
 
 
 def _layer_shapes(spec: ArchitectureSpec) -> dict[str, Shape]:
@@ -48,17 +49,23 @@ def _layer_shapes(spec: ArchitectureSpec) -> dict[str, Shape]:
 
 
 def check_tensors(
-    source: str, spec: ArchitectureSpec, found: Mapping[str, Shape], own_names: Mapping[str, str]
+    source: str,
+    spec: ArchitectureSpec,
+    found: Mapping[str, Shape],
+    own_name: Callable[[str], str],
 ) -> None:
     """Compare what a file holds with what its architecture needs.
 
-    `found` maps canonical names to shapes, `own_names` canonical names to the file's own.
+    `found` maps canonical names to shapes, `own_name` gives the file's own name of one.
 
     Raises:
-        ModelError: a tensor is missing or has the wrong shape; the first such is named.
+        ModelError: a tensor is missing, has the wrong shape or is one too many; the first such is
+            named.
     """
-    for name, shape in expected_shapes(spec).items():
-        own = own_names.get(name, name)
+    surplus = dict.fromkeys(name for name in found if name != "rope_factors")
+    for name, shape in expected_shapes(spec):
+        surplus.pop(name, None)
+        own = own_name(name)
         if name not in found:
             raise ModelError(
                 f"{source} has no tensor {own!r} ({name}, shape {shape}), which a {spec.family} "
@@ -69,3 +76,8 @@ def check_tensors(
                 f"{source}: tensor {own!r} ({name}) has shape {found[name]}, but its metadata asks "
                 f"for {shape}; the file is inconsistent, convert or fetch it again"
             )
+    for name in surplus:
+        raise ModelError(
+            f"{source}: tensor {own_name(name)!r} is one too many for a {spec.family} model with "
+            f"{spec.num_layers} layers; the file is inconsistent, convert or fetch it again"
+        )

@@ -103,6 +103,8 @@ def test_sha256_is_that_of_the_file(tmp_path: Path) -> None:
         ({"llama.rope.freq_base": -1.0}, "freq_base is -1.0; it must be a positive number"),
         ({"llama.embedding_length": 128}, "has shape .* asks for"),
         ({"llama.block_count": 3}, r"no tensor 'blk.2.attn_norm.weight' \(layers.2.attn_norm"),
+        ({"llama.block_count": 1}, r"tensor 'blk\.1\..*' is one too many"),
+        ({"llama.block_count": 4_000_000_000}, r"no tensor 'blk\.2\.attn_norm\.weight'"),
         ({"split.count": 3}, "one of 3 parts"),
         ({"tokenizer.ggml.model": "bert"}, "tokenizer model 'bert' is not supported"),
         ({"tokenizer.ggml.pre": "quen2"}, "pre-tokenizer 'quen2'.*did you mean 'qwen2'"),

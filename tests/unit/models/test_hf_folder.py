@@ -134,6 +134,8 @@ def test_defaults_of_config(tmp_path: Path) -> None:
         ({"partial_rotary_factor": 0.5}, "partial_rotary_factor"),
         ({"hidden_size": "64"}, "hidden_size '64'; it must be a whole number"),
         ({"hidden_size": 128}, "has shape .* asks for"),
+        ({"num_hidden_layers": 1}, r"tensor 'model\.layers\.1\..*' is one too many"),
+        ({"num_hidden_layers": 10**12}, r"'model\.layers\.2\.input_layernorm\.weight'"),
         ({"num_hidden_layers": 3}, r"no tensor 'model\.layers\.2\.input_layernorm\.weight'"),
         ({"attention_bias": True}, r"no tensor 'model\.layers\.0\.self_attn\.q_proj\.bias'"),
         ({"tie_word_embeddings": False}, r"no tensor 'lm_head\.weight'"),

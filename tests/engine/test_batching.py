@@ -1,5 +1,6 @@
 """Many requests at once: each equals its answer alone; cancellation, failure, waiting, seeds."""
 
+import numpy as np
 import pytest
 from tests.support.tabular_engine import ask, make_engine, run_all, text, token_ids
 
@@ -168,6 +169,18 @@ def test_a_failed_forward_ends_its_requests_with_the_error_and_frees_them(monkey
     assert not engine.has_work
     bias = {3: -100.0}
     assert len(token_ids(run_all(engine, ask((0,), max_tokens=4, logit_bias=bias))["a"])) == 4
+
+
+def test_tokens_that_the_target_cannot_give_are_counted_not_averaged():
+    table = {context: np.eye(VOCAB)[context[-1] if context else 0] for context in TABLE}
+    acceptance = Acceptance("ensemble", {"weight": 0.5})
+    engine = make_engine(
+        table, order=2, drafter="draft_model", draft_table=DRAFT_TABLE, acceptance=acceptance
+    )
+    tally = run_all(engine, ask((2,), max_tokens=20, seed=1))["a"][-1].receipt.tally
+    assert tally.num_outside_support == tally.num_decided > 0
+    assert tally.loss_kl_sum == 0 and tally.loss()["kl_mean"] is None
+    assert tally.loss_tv_sum > 0
 
 
 def test_receipts_add_up_to_the_totals():

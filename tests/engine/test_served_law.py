@@ -11,11 +11,11 @@ import itertools
 
 import numpy as np
 import pytest
-from leeway.acceptance.registry import build_law
 from tests.support.enumerate_coins import enumerate_outcomes
 from tests.support.tabular_engine import ask, make_engine, run_all, token_ids
 
 from leeway.acceptance.base import RowPair
+from leeway.acceptance.registry import build_law
 from leeway.backends.tabular import random_table
 from leeway.core.rng import Purpose
 from leeway.core.types import Acceptance, Draft, Rows, SamplingParams

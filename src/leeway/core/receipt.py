@@ -42,6 +42,7 @@ class Tally:
     loss_tv_max: float = 0.0
     loss_kl_sum: float = 0.0
     loss_kl_max: float = 0.0
+    num_outside_support: int = 0
     target_entropy_sum: float = 0.0
     prefill_s: float = 0.0
     decode_s: float = 0.0
@@ -100,12 +101,18 @@ class Tally:
         }
 
     def loss(self) -> dict[str, float | None]:
-        """Return the loss meter: divergence of emitted from target rows at decided positions."""
+        """Return the loss meter: divergence of emitted from target rows at decided positions.
+
+        KL is infinite where the emitted row holds a token that the target cannot give; those
+        positions are counted in `outside_support` and left out of the KL figures.
+        """
+        num_inside = self.num_decided - self.num_outside_support
         return {
             "total_variation_mean": _ratio(self.loss_tv_sum, self.num_decided),
             "total_variation_max": self.loss_tv_max if self.num_decided else None,
-            "kl_mean": _ratio(self.loss_kl_sum, self.num_decided),
-            "kl_max": self.loss_kl_max if self.num_decided else None,
+            "kl_mean": _ratio(self.loss_kl_sum, num_inside),
+            "kl_max": self.loss_kl_max if num_inside else None,
+            "outside_support": self.num_outside_support,
         }
 
     def counts(self) -> dict[str, Any]:
@@ -214,6 +221,7 @@ _SUMMED = (
     "num_prompt_tokens",
     "num_decided",
     "num_deferred",
+    "num_outside_support",
     "draft_tv_sum",
     "loss_tv_sum",
     "loss_kl_sum",

@@ -9,6 +9,8 @@ reach text, ids, usage or cache.
 
 from __future__ import annotations
 
+import numpy as np
+
 from leeway.core.types import FinishReason, OutputDelta
 from leeway.engine.verify import Judgement
 from leeway.scheduler.sequence import Sequence
@@ -79,6 +81,8 @@ def _count(sequence: Sequence, judgement: Judgement, delivered: int) -> None:
     tally.draft_tv_sum += measures.draft_tv_sum
     tally.target_entropy_sum += measures.target_entropy_sum
     tally.loss_tv_sum += float(measures.loss_tv.sum())
-    tally.loss_kl_sum += float(measures.loss_kl.sum())
+    finite_kl = measures.loss_kl[np.isfinite(measures.loss_kl)]
+    tally.num_outside_support += len(measures.loss_kl) - len(finite_kl)
+    tally.loss_kl_sum += float(finite_kl.sum())
     tally.loss_tv_max = max(tally.loss_tv_max, float(measures.loss_tv.max()))
-    tally.loss_kl_max = max(tally.loss_kl_max, float(measures.loss_kl.max()))
+    tally.loss_kl_max = max(tally.loss_kl_max, float(finite_kl.max(initial=0.0)))

@@ -42,6 +42,7 @@ def lossy_log_line(receipt: Receipt, request_id: str) -> str:
         "loss_tv_max": _show(loss["total_variation_max"]),
         "loss_kl_mean": _show(loss["kl_mean"]),
         "loss_kl_max": _show(loss["kl_max"]),
+        "outside_support": tally.num_outside_support,
         "drafter": receipt.drafter,
         "request": request_id,
     }

@@ -47,8 +47,12 @@ _COUNTERS: dict[str, tuple[str, Callable[[Tally], float]]] = {
         lambda t: t.loss_tv_sum,
     ),
     "loss_kl": (
-        "Sum over decided positions of KL(emitted row, target row), nats",
+        "Sum over decided positions inside the target's support of KL(emitted, target), nats",
         lambda t: t.loss_kl_sum,
+    ),
+    "outside_support": (
+        "Decided positions whose emitted row leaves the target's support (infinite KL)",
+        lambda t: t.num_outside_support,
     ),
     "target_entropy": (
         "Sum over decided positions of the target row's entropy, nats",

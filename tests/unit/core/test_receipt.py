@@ -40,7 +40,21 @@ def test_check_catches_impossible_deferrals(deferred):
 
 def test_nothing_counted_gives_none_not_zero():
     assert set(Tally().rates().values()) == {None}
-    assert set(Tally().loss().values()) == {None}
+    assert Tally().loss() == {
+        "total_variation_mean": None,
+        "total_variation_max": None,
+        "kl_mean": None,
+        "kl_max": None,
+        "outside_support": 0,
+    }
+
+
+def test_positions_outside_the_support_are_counted_apart():
+    tally = tally_of((3, 3), deferred=0)
+    tally.loss_kl_sum, tally.loss_kl_max, tally.num_outside_support = 0.5, 0.5, 1
+    assert tally.loss()["kl_mean"] == 0.25 and tally.loss()["outside_support"] == 1
+    tally.num_outside_support = 3
+    assert tally.loss()["kl_mean"] is None and tally.loss()["kl_max"] is None
 
 
 def test_adding_tallies_adds_every_field():

@@ -39,6 +39,7 @@ def test_the_whole_line():
         "kept_draft_rate=0.8000 deferral_rate=0.4000 mean_divergence=0.2500 mean_entropy=0.5000 "
         "tokens_per_step=2.3333 accepted_by_depth=2/1/1 generated=7 verify_steps=3 "
         "loss_tv_mean=0.1000 loss_tv_max=0.2500 loss_kl_mean=0.0500 loss_kl_max=0.1250 "
+        "outside_support=0 "
         "drafter=ngram request=r1"
     )
 

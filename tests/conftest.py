@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from leeway.core.config import default_cache_dir
+from leeway.core.config_settings import DEFAULT_MODEL
 from leeway.core.errors import FetchError
-from leeway.models.catalogue import DEFAULT_MODEL, find_entry
+from leeway.models.catalogue import find_entry
 from leeway.models.fetch import pull
 
 

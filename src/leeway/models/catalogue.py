@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from leeway.core.config_settings import DEFAULT_MODEL
 from leeway.core.errors import ModelError, did_you_mean
-
-DEFAULT_MODEL = "smollm2-135m-instruct"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from leeway.core.config_settings import DEFAULT_MODEL
 from leeway.core.errors import ModelError
-from leeway.models.catalogue import CATALOGUE, DEFAULT_MODEL, cached_path, find_entry
+from leeway.models.catalogue import CATALOGUE, cached_path, find_entry
 
 
 def test_every_entry_is_complete() -> None:

@@ -1,0 +1,1 @@
+"""Report: charts of what was measured; knows numbers and labels, not where they came from."""

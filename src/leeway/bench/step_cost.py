@@ -1,12 +1,13 @@
 """What a forward and a verify step cost, measured on the engine's real parts.
 
-Cells are interleaved: every round visits each cell once, beginning with another one, so that a busy
-moment of the machine falls on all of them alike.
+Cells are interleaved: every round visits each of them, so that a busy moment of the machine falls on
+all alike.
 
 Definitions (also in `DEFINITIONS`, which every report prints):
 
 - A forward of M rows at context C: one backend call that appends M tokens to a sequence of C cached
-  tokens and gives logits for all M; rolled back afterwards, the roll-back not timed.
+  tokens and gives logits for all M; rolled back afterwards, the roll-back not timed. Steady behind
+  a forward of the same kind; first behind one of another, which a backend may have to prepare for.
 - Overhead of a verify step: wall time of `Engine.step` less the time inside backend forwards (the
   target's and the draft model's); its share is overhead / wall time of the same step.
 """
@@ -14,6 +15,7 @@ Definitions (also in `DEFINITIONS`, which every report prints):
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,7 +30,8 @@ from leeway.engine.engine import Engine
 
 DEFINITIONS = {
     "forward": "one backend call that appends M tokens to a sequence of C cached tokens and gives "
-    "logits for all M; roll-back not timed",
+    "logits for all M; roll-back not timed; steady: behind one of the same rows and context; "
+    "first: behind one of another",
     "row shape": "stable pads a forward of one row to two, so that its logits equal those of more "
     "rows to the bit; fast does not (`--row-shape fast` measures that)",
     "prefill": "prompt tokens / wall time of the forwards that feed them to an empty sequence, "
@@ -41,7 +44,7 @@ DEFINITIONS = {
     "/ wall time of the same step; steps with a full block of draft tokens only",
     "peak memory": "most memory resident in this process so far",
 }
-_WARM_UP_ROUNDS = 3
+_STEADY_IN_A_TURN = 3
 _OVERHEAD_TOKENS = 32
 
 Item = TypeVar("Item")
@@ -54,6 +57,14 @@ class ForwardCell:
 
     num_rows: int
     context_len: int
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardTimes:
+    """Seconds of a cell's forwards: `steady` behind one of its own kind, `first` behind another."""
+
+    steady: Samples
+    first: Samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,30 +85,38 @@ class StepCell:
 
 def measure_forwards(
     backend: Backend, cells: Sequence[ForwardCell], token_ids: Sequence[int], num_rounds: int
-) -> dict[ForwardCell, Samples]:
+) -> dict[ForwardCell, ForwardTimes]:
     """Return seconds of each cell's forward.
+
+    Cells take turns; a turn is one forward behind another cell's, and then a few steady ones.
 
     Args:
         backend: holds no other sequence while this runs.
         cells: what to measure; each must fit the context and the cache.
         token_ids: text to feed, repeated as needed.
-        num_rounds: measurements of each cell, after a few that are not counted.
+        num_rounds: steady measurements of each cell, rounded up to whole turns.
     """
     handles: dict[int, int] = {}
     try:
         for context_len in sorted({cell.context_len for cell in cells}):
             handles[context_len] = backend.open()
             _feed(backend, handles[context_len], _repeat(token_ids, context_len))
-        times: dict[ForwardCell, list[float]] = {cell: [] for cell in cells}
-        for round_index in range(-_WARM_UP_ROUNDS, num_rounds):
-            for cell in _rotated(cells, round_index):
-                seconds = _time_forward(backend, handles[cell.context_len], cell, token_ids)
-                if round_index >= 0:
-                    times[cell].append(seconds)
+        steady: dict[ForwardCell, list[float]] = {cell: [] for cell in cells}
+        first: dict[ForwardCell, list[float]] = {cell: [] for cell in cells}
+        for turn in range(-1, math.ceil(num_rounds / _STEADY_IN_A_TURN)):
+            for cell in cells:
+                handle = handles[cell.context_len]
+                times = [
+                    _time_forward(backend, handle, cell, token_ids)
+                    for _ in range(1 + _STEADY_IN_A_TURN)
+                ]
+                if turn >= 0:
+                    first[cell].append(times[0])
+                    steady[cell].extend(times[1:])
     finally:
         for handle in handles.values():
             backend.close(handle)
-    return {cell: Samples.of(values) for cell, values in times.items()}
+    return {cell: ForwardTimes(Samples.of(steady[cell]), Samples.of(first[cell])) for cell in cells}
 
 
 def measure_prefill(

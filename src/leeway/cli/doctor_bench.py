@@ -76,7 +76,7 @@ def run_bench(config: Config, screen: Screen, num_rounds: int) -> dict[str, Any]
         "load_to_first_token_s": first_token_s,
         "peak_memory_after_load_bytes": loaded_bytes,
         "peak_memory_bytes": read_peak_memory_bytes(),
-        "forwards": [asdict(cell) | {"seconds": asdict(forwards[cell])} for cell in fitting],
+        "forwards": [asdict(cell) | asdict(forwards[cell]) for cell in fitting],
         "cells_left_out": [list(cell) for cell in _CELLS if sum(cell) > room],
         "prefill_len": prompt_len,
         "prefill_tokens_per_s": asdict(prefill),
@@ -125,18 +125,33 @@ def _print_forwards(report: dict[str, Any], screen: Screen) -> None:
     cells = report["forwards"]
     if not cells:
         return
-    base = cells[0]["seconds"]["median"]
+    base = cells[0]["steady"]["median"]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for title in ("rows", "context", "median ms", "least", "most", "n", "of one row at 512"):
+    titles = (
+        "rows",
+        "context",
+        "steady ms",
+        "least",
+        "most",
+        "n",
+        "of one at 512",
+        "first ms",
+        "n",
+    )
+    for title in titles:
         table.add_column(title, justify="right")
     for cell in cells:
-        seconds = cell["seconds"]
-        times = [f"{seconds[key] * 1e3:.2f}" for key in ("median", "least", "most")]
-        ratio = f"{seconds['median'] / base:.2f}"
+        steady, first = cell["steady"], cell["first"]
+        times = [f"{steady[key] * 1e3:.2f}" for key in ("median", "least", "most")]
         table.add_row(
-            str(cell["num_rows"]), str(cell["context_len"]), *times, str(seconds["n"]), ratio
+            str(cell["num_rows"]),
+            str(cell["context_len"]),
+            *times,
+            str(steady["n"]),
+            f"{steady['median'] / base:.2f}",
+            f"{first['median'] * 1e3:.2f}",
+            str(first["n"]),
         )
-    out = screen.out()
     out.print(table)
     for num_rows, context_len in report["cells_left_out"]:
         out.print(

@@ -8,7 +8,7 @@ from tests.support.tabular_engine import make_engine
 from leeway.backends.tabular import TabularBackend, random_table
 from leeway.bench import step_cost
 from leeway.bench.samples import Samples
-from leeway.bench.step_cost import ForwardCell, FullBlockDrafter
+from leeway.bench.step_cost import ForwardCell, ForwardTimes, FullBlockDrafter
 from leeway.core.types import Acceptance, Draft, SamplingParams
 from leeway.drafters.ngram import NGramDrafter
 
@@ -48,9 +48,26 @@ def test_forwards_are_timed_alone_and_leave_no_sequence(clock):
     backend = TabularBackend(TABLE, 1)
     cells = [ForwardCell(1, 8), ForwardCell(4, 8), ForwardCell(1, 16)]
     found = step_cost.measure_forwards(backend, cells, [0, 1, 2], 5)
-    assert found == {cell: Samples(101.0, 101.0, 101.0, 5) for cell in cells}
-    assert clock.forwards == 8 // 4 + 16 // 4 + 3 * (5 + 3)
+    steady, first = Samples(101.0, 101.0, 101.0, 6), Samples(101.0, 101.0, 101.0, 2)
+    assert found == {cell: ForwardTimes(steady, first) for cell in cells}
+    assert clock.forwards == 8 // 4 + 16 // 4 + 3 * (1 + 2) * 4
     assert backend.num_open() == 0
+
+
+def test_a_change_of_shape_is_told_from_steady_forwards(clock, monkeypatch):
+    original, last = TabularBackend.forward, []
+
+    def forward(backend, inputs):
+        shape = (inputs[0].handle, len(inputs[0].token_ids))
+        clock.now += 50.0 * (last[-1:] != [shape])
+        last.append(shape)
+        return original(backend, inputs)
+
+    monkeypatch.setattr(TabularBackend, "forward", forward)
+    cells = [ForwardCell(1, 8), ForwardCell(4, 8)]
+    found = step_cost.measure_forwards(TabularBackend(TABLE, 1), cells, [0, 1, 2], 3)
+    for times in found.values():
+        assert (times.steady.most, times.first.least) == (101.0, 151.0)
 
 
 def test_prefill_is_prompt_tokens_over_the_time_of_its_forwards(clock):

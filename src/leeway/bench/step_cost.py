@@ -1,7 +1,7 @@
 """What a forward and a verify step cost, measured on the engine's real parts.
 
-Cells are interleaved: every round visits each of them, so that a busy moment of the machine falls on
-all alike.
+Cells are interleaved: every round visits each of them, so that a busy moment of the machine falls
+on all alike.
 
 Definitions (also in `DEFINITIONS`, which every report prints):
 

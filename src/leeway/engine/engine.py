@@ -18,12 +18,13 @@ from leeway.acceptance.base import Guarantee, Law
 from leeway.acceptance.registry import build_law
 from leeway.backends.base import Backend, ForwardOutput, SequenceInput
 from leeway.core.config import EngineConfig
-from leeway.core.errors import LawError, LeewayError, RequestError
+from leeway.core.errors import LeewayError, RequestError
 from leeway.core.receipt import Tally
 from leeway.core.rng import Coins, KeyedCoins
 from leeway.core.types import Acceptance, Draft, FinishReason, OutputDelta, Request
 from leeway.drafters.base import DraftAsk, Drafter
 from leeway.engine.commit import commit
+from leeway.engine.compatibility import check_draft_rows
 from leeway.engine.log_line import is_lossy, lossy_log_line
 from leeway.engine.verify import judge
 from leeway.sampling.params import check_sampling
@@ -91,13 +92,7 @@ class Engine:
             return self.law
         law = build_law(acceptance)
         drafter = self.parts.drafter
-        if law.info.needs_draft_rows and drafter.name != "none" and not drafter.gives_rows:
-            raise LawError(
-                f"law {law.info.name!r} reads the draft's own probabilities, and the "
-                f"{drafter.name!r} drafter has none: it would keep every drafted token. Use "
-                "--drafter draft_model, or a law that `leeway laws` lists without draft rows",
-                param="law",
-            )
+        check_draft_rows(law, drafter.name, gives_rows=drafter.gives_rows)
         return law
 
     def check(self, request: Request) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from leeway.acceptance.registry import build_law
 from leeway.backends.openvino.backend import OpenVINOBackend
 from leeway.core.config import EngineConfig
 from leeway.core.errors import ConfigError
@@ -14,6 +15,7 @@ from leeway.drafters.base import Drafter
 from leeway.drafters.draft_model import ModelDrafter
 from leeway.drafters.ngram import NGramDrafter
 from leeway.drafters.none import NoDrafter
+from leeway.engine.compatibility import check_draft_rows
 from leeway.engine.engine import Engine, Parts
 from leeway.models.base import ModelFiles
 from leeway.models.open import open_model
@@ -31,6 +33,8 @@ def load_engine(config: EngineConfig, on_progress: OnProgress | None = None) -> 
         ConfigError: the draft model does not share the target's vocabulary.
         LawError: the configured law is refused.
     """
+    law = build_law(config.acceptance)
+    check_draft_rows(law, config.drafter, gives_rows=config.drafter == ModelDrafter.name)
     files = open_model(config.model, cache_dir=config.cache_dir, on_progress=on_progress)
     tokenizer = Tokenizer(files.tokenizer)
     backend = _backend(files, config, config.weights, config.kv_memory_bytes)

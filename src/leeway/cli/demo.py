@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from leeway.cli.call import Call, Screen
 from leeway.cli.options import MODEL_NAME, takes_settings
+from leeway.core.errors import ConfigError
 from leeway.core.types import Acceptance
 
 if TYPE_CHECKING:
@@ -46,6 +48,10 @@ def demo(
             help="Another prompt than the demonstration's own.",
         ),
     ] = None,
+    chart: Annotated[
+        Path | None,
+        Parameter(metavar="FILE", help="Also write speed against loss as an SVG picture."),
+    ] = None,
 ) -> None:
     """Decode one prompt plainly, under an exact law and under two lossy ones, side by side.
 
@@ -72,12 +78,24 @@ def demo(
             time_limit_s=_TIME_LIMIT_S,
             on_round=lambda seed: screen.note(f"decoding under each law, seed {seed} ..."),
         )
+        if chart is not None:
+            _write_chart(chart, results, config)
         if screen.is_json:
             screen.print_json(_as_json(results, prompt or PROMPT, config))
             return
         _print_texts(results, llm, screen)
         _print_table(results, screen)
         _print_verdict(results, config, screen)
+
+
+def _write_chart(path: Path, results: list[ArmResult], config: Config) -> None:
+    from leeway.bench.side_by_side_chart import speed_against_loss
+
+    picture = speed_against_loss(results, config.engine.model, config.engine.drafter)
+    try:
+        path.write_text(picture, encoding="utf-8")
+    except OSError as reason:
+        raise ConfigError(f"--chart {str(path)!r} cannot be written: {reason.strerror}") from None
 
 
 def _arms(config: Config) -> list[Arm]:

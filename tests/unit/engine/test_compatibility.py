@@ -1,4 +1,4 @@
-"""Laws that need draft rows are refused beside drafters that have none, before a model is opened."""
+"""Laws that need draft rows are refused beside drafters without, before a model is opened."""
 
 import pytest
 

@@ -67,14 +67,16 @@ class OpenVINOBackend:
         self.context_len = spec.context_len
         self.block_len = BLOCK_LEN
         self.prefill_chunk_len = prefill_chunk_len
-        self.exact_rollback = kv_cache != "u8"
+        self.exact_rollback = True
+        threads = num_threads or os.cpu_count() or 1
         properties = precisions.properties() | {
             "PERFORMANCE_HINT": "LATENCY",
             "NUM_STREAMS": 1,
-            "INFERENCE_NUM_THREADS": num_threads or os.cpu_count() or 1,
+            "INFERENCE_NUM_THREADS": threads,
             "ENABLE_CPU_PINNING": False,
         }
-        compiled = core.compile_model(build_graph(files, form), "CPU", properties)
+        graph = build_graph(files, form, attention=precisions.attention, num_threads=threads)
+        compiled = core.compile_model(graph, "CPU", properties)
         self._request = compiled.create_infer_request()
         cache_shapes = _cache_shapes(compiled)
         block_bytes = sum(_num_bytes(dtype, shape) for _, dtype, shape in cache_shapes)
@@ -103,13 +105,14 @@ class OpenVINOBackend:
             "weight_kind": form.kind,
             "output_kind": form.output_kind,
             "kv_cache": kv_cache,
+            "attention": precisions.attention,
             "row_shape": row_shape,
             "kv_cache_bytes": block_bytes * num_blocks,
             "capacity_tokens": self.capacity_tokens,
             "block_len": BLOCK_LEN,
             "exact_rollback": self.exact_rollback,
             "prefill_chunk_len": prefill_chunk_len,
-        } | {name: _setting(compiled, name) for name in properties}
+        } | {name: _setting(compiled, name, value) for name, value in properties.items()}
 
     def open(self) -> int:
         """Return the handle of a new, empty sequence."""
@@ -190,6 +193,11 @@ def _num_bytes(dtype: ov.Type, shape: Sequence[int]) -> int:
     return math.prod(shape) * int(dtype.size)
 
 
-def _setting(compiled: ov.CompiledModel, name: str) -> str | int | bool:
-    value = compiled.get_property(name)
+def _setting(
+    compiled: ov.CompiledModel, name: str, requested: str | int | bool
+) -> str | int | bool:
+    try:
+        value = compiled.get_property(name)
+    except RuntimeError:
+        return requested
     return value if isinstance(value, str | int | bool) else str(value)

@@ -5,8 +5,9 @@ attention. Tokens of all sequences of a forward lie one behind the other on one 
 `INPUT_NAMES` say where each sequence begins and which cache blocks are its own.
 
 The paged-attention operator is placed directly instead of being produced by a pass over a stateful
-graph: the flat graph has some 70 fewer reordering nodes. The operator is private to the pinned
-runtime version; `tests/model/test_openvino_paging.py` is the gate for a new one.
+graph, and query, key and value as well as gate and up are one matrix each: the fewer operators,
+the less time goes into calling them. The operator is private to the pinned runtime version;
+`tests/model/test_openvino_paging.py` is the gate for a new one.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import openvino as ov
 import openvino.opset13 as ops
 from numpy.typing import DTypeLike, NDArray
 
+from leeway.backends.openvino.weight_reader import MatrixRequest, encoded_matrices
 from leeway.backends.openvino.weights import WeightForm, weight_node
 from leeway.models.base import ArchitectureSpec, ModelFiles
 
@@ -34,36 +36,68 @@ INPUT_NAMES = (
 )
 
 
-def build_graph(files: ModelFiles, form: WeightForm) -> ov.Model:
-    """Build the graph; results are `logits` [logit_rows, vocab] and `hidden` [tokens, hidden]."""
-    return _GraphBuilder(files, form).build()
+def build_graph(
+    files: ModelFiles, form: WeightForm, *, attention: str = "f32", num_threads: int = 1
+) -> ov.Model:
+    """Build the graph; results are `logits` [logit_rows, vocab] and `hidden` [tokens, hidden].
+
+    `attention` is the element type in which the attention operator works; `num_threads` threads
+    encode weights.
+
+    Raises:
+        ModelError: a tensor is missing or corrupt.
+    """
+    builder = _GraphBuilder(files, attention)
+    requests = _matrix_requests(files.spec, form)
+    for request, encoded in zip(
+        requests, encoded_matrices(files, requests, num_threads=num_threads), strict=True
+    ):
+        builder.add_matrix(request.names, weight_node(encoded))
+    return builder.finish()
+
+
+def _matrix_requests(spec: ArchitectureSpec, form: WeightForm) -> list[MatrixRequest]:
+    """Every matrix in the order in which the graph uses it."""
+    requests = [MatrixRequest(("embed",), form.output_kind)]
+    for layer in range(spec.num_layers):
+        prefix = f"layers.{layer}."
+        for names in (("q", "k", "v"), ("o",), ("gate", "up"), ("down",)):
+            requests.append(MatrixRequest(tuple(prefix + name for name in names), form.kind))
+    if not spec.tied_output:
+        requests.append(MatrixRequest(("output",), form.output_kind))
+    return requests
 
 
 class _GraphBuilder:
-    def __init__(self, files: ModelFiles, form: WeightForm) -> None:
+    """Collects the matrices, then joins them to a graph."""
+
+    def __init__(self, files: ModelFiles, attention: str) -> None:
         self.files = files
         self.spec: ArchitectureSpec = files.spec
-        self.form = form
+        self.attention = attention
+        self.matrices: dict[tuple[str, ...], ov.Node] = {}
         self.params: list[ov.Node] = []
         self.inputs: dict[str, ov.Node] = {
             name: self._input(name, [] if name == "max_context_len" else [-1], ov.Type.i32)
             for name in INPUT_NAMES
         }
 
-    def build(self) -> ov.Model:
+    def add_matrix(self, names: tuple[str, ...], node: ov.Node) -> None:
+        """Take the node that yields the stacked tensors `names`."""
+        self.matrices[names] = node
+
+    def finish(self) -> ov.Model:
+        """Return the graph."""
         spec, inputs = self.spec, self.inputs
-        embed = weight_node(self.files.tensor("embed"), self.form.output_kind)
+        embed = self.matrices["embed",]
         rows = ops.gather(embed, inputs["input_ids"], _int64(0))
         cos, sin = self._rotary_tables()
         for layer in range(spec.num_layers):
-            rows = ops.add(rows, self._attention(layer, rows, cos, sin))
-            rows = ops.add(rows, self._feed_forward(layer, rows))
+            prefix = f"layers.{layer}."
+            rows = ops.add(rows, self._attention(layer, prefix, rows, cos, sin))
+            rows = ops.add(rows, self._feed_forward(prefix, rows))
         hidden = self._rms(rows, "final_norm")
-        output = (
-            embed
-            if spec.tied_output
-            else weight_node(self.files.tensor("output"), self.form.output_kind)
-        )
+        output = embed if spec.tied_output else self.matrices["output",]
         picked = ops.gather(hidden, inputs["logit_rows"], _int64(0))
         results = []
         for name, node in (
@@ -81,11 +115,11 @@ class _GraphBuilder:
         self.params.append(param)
         return param
 
-    def _linear(self, rows: ov.Node | ov.Output, name: str) -> ov.Node:
-        weight = weight_node(self.files.tensor(name), self.form.kind)
-        product = ops.matmul(rows, weight, False, True)
-        if self.files.has_tensor(f"{name}_bias"):
-            bias = self.files.tensor(f"{name}_bias")
+    def _linear(self, rows: ov.Node, prefix: str, *names: str) -> ov.Node:
+        full_names = tuple(prefix + name for name in names)
+        product = ops.matmul(rows, self.matrices[full_names], False, True)
+        if self.files.has_tensor(f"{full_names[0]}_bias"):
+            bias = np.concatenate([self.files.tensor(f"{name}_bias") for name in full_names])
             product = ops.add(product, ops.constant(bias.reshape(1, -1)))
         return product
 
@@ -109,8 +143,7 @@ class _GraphBuilder:
         half = frequencies.astype(np.float32)
         lanes = ops.constant(np.concatenate([half, half]).reshape(1, 1, 1, -1))
         positions = ops.convert(self.inputs["position_ids"], "f32")
-        shape = ops.constant(np.array([-1, 1, 1, 1], np.int64))
-        angles = ops.multiply(ops.reshape(positions, shape, False), lanes)
+        angles = ops.multiply(ops.reshape(positions, _int64([-1, 1, 1, 1]), False), lanes)
         return ops.cos(angles), ops.sin(angles)
 
     def _rotated(self, heads: ov.Node, cos: ov.Node, sin: ov.Node) -> ov.Node:
@@ -122,25 +155,35 @@ class _GraphBuilder:
         turned = ops.concat([ops.multiply(upper, minus_one), lower], -1)
         return ops.add(ops.multiply(heads, cos), ops.multiply(turned, sin))
 
-    def _attention(self, layer: int, rows: ov.Node, cos: ov.Node, sin: ov.Node) -> ov.Node:
-        spec, prefix = self.spec, f"layers.{layer}."
+    def _attention(
+        self, layer: int, prefix: str, rows: ov.Node, cos: ov.Node, sin: ov.Node
+    ) -> ov.Node:
+        spec = self.spec
         normed = self._rms(rows, f"{prefix}attn_norm")
-        turned = []
-        for name, num_heads in (("q", spec.num_heads), ("k", spec.num_kv_heads)):
-            shape = _int64([-1, num_heads, 1, spec.head_size])
-            heads = ops.reshape(self._linear(normed, prefix + name), shape, False)
-            if spec.qk_norm:
-                heads = self._rms(heads, f"{prefix}{name}_norm")
-            flat = _int64([-1, num_heads * spec.head_size])
-            turned.append(ops.reshape(self._rotated(heads, cos, sin), flat, False))
-        value = self._linear(normed, f"{prefix}v")
-        mixed = self._paged_attention(layer, turned[0], turned[1], value)
-        return self._linear(mixed, f"{prefix}o")
+        joined = self._linear(normed, prefix, "q", "k", "v")
+        num_heads = {"q": spec.num_heads, "k": spec.num_kv_heads, "v": spec.num_kv_heads}
+        widths = [count * spec.head_size for count in num_heads.values()]
+        parts = ops.variadic_split(joined, _int64(1), _int64(widths)).outputs()
+        operands = []
+        for (name, count), part in zip(num_heads.items(), parts, strict=True):
+            if name != "v":
+                heads = ops.reshape(part, _int64([-1, count, 1, spec.head_size]), False)
+                if spec.qk_norm:
+                    heads = self._rms(heads, f"{prefix}{name}_norm")
+                turned = self._rotated(heads, cos, sin)
+                flat = _int64([-1, count * spec.head_size])
+                part = ops.reshape(turned, flat, False).output(0)  # noqa: PLW2901
+            operands.append(part)
+        mixed = self._paged_attention(layer, *operands)
+        return self._linear(mixed, prefix, "o")
 
     def _paged_attention(
-        self, layer: int, query: ov.Node, key: ov.Node, value: ov.Node
+        self, layer: int, query: ov.Output, key: ov.Output, value: ov.Output
     ) -> ov.Output:
         spec, inputs = self.spec, self.inputs
+        rows = [query, key, value]
+        if self.attention != "f32":
+            rows = [ops.convert(part, self.attention).output(0) for part in rows]
         caches = [
             self._input(f"{kind}_cache.{layer}", [-1, -1, -1, -1], ov.Type.dynamic)
             for kind in ("key", "value")
@@ -148,9 +191,6 @@ class _GraphBuilder:
         # Behind the live inputs come switches of features that this project does not use, each in
         # its empty form: alibi, sparse prefill, cache rotation, eviction scores, sinks ...
         operands = [
-            query,
-            key,
-            value,
             *caches,
             *(inputs[name] for name in INPUT_NAMES[3:7]),
             _float32(spec.head_size**-0.5),
@@ -166,19 +206,20 @@ class _GraphBuilder:
             _empty(np.uint8),
             _empty(np.int32),
         ]
-        node = ov.op._PagedAttentionExtension([operand.output(0) for operand in operands])
+        node = ov.op._PagedAttentionExtension(rows + [operand.output(0) for operand in operands])
         info = node.get_rt_info()
         for kind in ("k", "v"):
             info[f"num_{kind}_heads"] = spec.num_kv_heads
             info[f"{kind}_head_size"] = spec.head_size
-        return node.output(0)
+        mixed = node.output(0)
+        return mixed if self.attention == "f32" else ops.convert(mixed, "f32").output(0)
 
-    def _feed_forward(self, layer: int, rows: ov.Node) -> ov.Node:
-        prefix = f"layers.{layer}."
+    def _feed_forward(self, prefix: str, rows: ov.Node) -> ov.Node:
         normed = self._rms(rows, f"{prefix}ffn_norm")
-        gate = ops.swish(self._linear(normed, f"{prefix}gate"))
-        up = self._linear(normed, f"{prefix}up")
-        return self._linear(ops.multiply(gate, up), f"{prefix}down")
+        joined = self._linear(normed, prefix, "gate", "up")
+        size = self.spec.ffn_size
+        gate, up = ops.variadic_split(joined, _int64(1), _int64([size, size])).outputs()
+        return self._linear(ops.multiply(ops.swish(gate), up), prefix, "down")
 
 
 def _int64(value: int | list[int]) -> ov.Node:
@@ -189,6 +230,10 @@ def _int32(value: int) -> ov.Node:
     return ops.constant(np.array(value, np.int32))
 
 
+def _float32(value: float) -> ov.Node:
+    return ops.constant(np.array(value, np.float32))
+
+
 def _empty(dtype: DTypeLike) -> ov.Node:
     return ops.constant(np.zeros(0, dtype))
 
@@ -196,7 +241,3 @@ def _empty(dtype: DTypeLike) -> ov.Node:
 def _scalar(value: float, lead: list[int]) -> ov.Node:
     array: NDArray[np.float32] = np.full([*lead, 1], value, np.float32)
     return ops.constant(array)
-
-
-def _float32(value: float) -> ov.Node:
-    return ops.constant(np.array(value, np.float32))

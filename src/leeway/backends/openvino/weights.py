@@ -7,6 +7,7 @@ neither architectures nor devices.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import openvino as ov
@@ -16,7 +17,10 @@ from numpy.typing import NDArray
 from leeway.core.errors import ConfigError, did_you_mean
 
 WEIGHT_FORMS = ("int8", "int4", "16bit", "f32")
-INT4_GROUP_LENS = (64, 32)
+INT8_GROUP_LENS = (64, 32)
+INT4_GROUP_LENS = (32,)
+
+_ROWS_AT_ONCE = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,67 +53,151 @@ def weight_form(name: str, *, has_bf16: bool) -> WeightForm:
     return WeightForm(name, "int8" if name == "int4" else name)
 
 
-def weight_node(matrix: NDArray[np.float32], kind: str) -> ov.Node:
-    """Return a graph node that yields the matrix, [out_features, in_features], as float32."""
-    if kind == "int8":
-        return _int8_node(matrix)
+@dataclass(frozen=True, slots=True)
+class EncodedMatrix:
+    """A matrix in one of the forms, not yet part of a graph.
+
+    `codes` holds int8 codes, 4-bit codes 0..15 in uint8, bfloat16 bits in uint16, or floats.
+    """
+
+    kind: str
+    shape: tuple[int, ...]
+    codes: NDArray[Any]
+    scales: NDArray[np.float16] | None = None
+    zero_points: NDArray[np.uint8] | None = None
+
+
+def encode(matrix: NDArray[np.float32], kind: str) -> EncodedMatrix:
+    """Encode a matrix, [out_features, in_features]; where int4 has no group that fits, in int8."""
+    shape = matrix.shape
     if kind == "int4":
-        return _int4_node(matrix)
+        group_len = group_len_for(shape[1], INT4_GROUP_LENS)
+        if group_len in INT4_GROUP_LENS:
+            codes, zero_points, scales = int4_codes(matrix, group_len)
+            return EncodedMatrix(kind, shape, codes, scales, zero_points)
+        kind = "int8"
+    if kind == "int8":
+        int8, scales = int8_codes(matrix, group_len_for(shape[1], INT8_GROUP_LENS))
+        return EncodedMatrix(kind, shape, int8, scales)
     if kind == "bf16":
-        return ops.convert(_bf16_constant(matrix), "f32")
+        return EncodedMatrix(kind, shape, _bf16_bits(matrix))
+    assert kind in {"f16", "f32"}, kind
+    dtype = np.float16 if kind == "f16" else np.float32
+    return EncodedMatrix(kind, shape, np.ascontiguousarray(matrix, dtype))
+
+
+def weight_node(encoded: EncodedMatrix) -> ov.Node:
+    """Return a graph node that yields the matrix, [out_features, in_features], as float32."""
+    kind, codes, scales = encoded.kind, encoded.codes, encoded.scales
+    if kind == "f32":
+        return ops.constant(codes)
     if kind == "f16":
-        return ops.convert(ops.constant(matrix.astype(np.float16)), "f32")
-    assert kind == "f32", kind
-    return ops.constant(np.ascontiguousarray(matrix, np.float32))
+        return ops.convert(ops.constant(codes), "f32")
+    if kind == "bf16":
+        tensor = ov.Tensor(ov.Type.bf16, ov.Shape(list(encoded.shape)))
+        tensor.data.view(np.uint16)[...] = codes
+        return ops.convert(ops.constant(tensor), "f32")
+    assert scales is not None
+    if kind == "int8":
+        return _decoded(ops.convert(ops.constant(codes), "f16"), scales, encoded.shape)
+    assert kind == "int4" and encoded.zero_points is not None, kind
+    centred = ops.subtract(
+        ops.convert(_u4_constant(codes), "f16"),
+        ops.convert(_u4_constant(encoded.zero_points), "f16"),
+    )
+    return _decoded(centred, scales, encoded.shape)
 
 
-def _int8_node(matrix: NDArray[np.float32]) -> ov.Node:
-    """Symmetric codes, one scale for each output channel."""
-    scales = np.abs(matrix).max(axis=1, keepdims=True) / np.float32(127)
-    scales[scales == 0] = 1
-    codes = np.rint(matrix / scales).astype(np.int8)
-    decoded = ops.convert(ops.constant(codes), "f32")
-    return ops.multiply(decoded, ops.constant(scales.astype(np.float32)))
+def int8_codes(
+    matrix: NDArray[np.float32], group_len: int
+) -> tuple[NDArray[np.int8], NDArray[np.float16]]:
+    """Encode symmetrically, one scale for each group of inputs.
 
-
-def _int4_node(matrix: NDArray[np.float32]) -> ov.Node:
-    """Asymmetric codes 0..15 with an integer zero point and a scale for each group of inputs."""
+    Returns:
+        Codes -127..127, [rows, groups, group_len], and scales, [rows, groups, 1].
+    """
     num_rows, num_columns = matrix.shape
-    group_len = next((n for n in INT4_GROUP_LENS if num_columns % n == 0), 0)
-    if not group_len:
-        return _int8_node(matrix)
+    num_groups = num_columns // group_len
+    codes = np.empty((num_rows, num_groups, group_len), np.int8)
+    scales = np.empty((num_rows, num_groups, 1), np.float16)
+    for start in range(0, num_rows, _ROWS_AT_ONCE):
+        rows = slice(start, start + _ROWS_AT_ONCE)
+        groups = matrix[rows].reshape(-1, num_groups, group_len)
+        high = groups.max(axis=-1, keepdims=True)
+        np.maximum(high, -groups.min(axis=-1, keepdims=True), out=high)
+        # Half precision rounds the scale: round it up a little, so that codes stay within range.
+        step = (high * np.float32(1.0005 / 127)).astype(np.float16)
+        step[step == 0] = 1
+        scales[rows] = step
+        scaled = groups * np.reciprocal(step.astype(np.float32))
+        codes[rows] = np.rint(scaled, out=scaled).clip(-127, 127)
+    return codes, scales
+
+
+def int4_codes(
+    matrix: NDArray[np.float32], group_len: int
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.float16]]:
+    """Encode asymmetrically with an integer zero point and a scale for each group of inputs.
+
+    Each group tries a few shrunken ranges, refits the scale by least squares and keeps the best:
+    a range that just covers a group wastes codes on its extremes.
+
+    Returns:
+        Codes 0..15, [rows, groups, group_len], zero points 0..15 and scales, [rows, groups, 1].
+    """
+    num_rows, num_columns = matrix.shape
     groups = matrix.reshape(num_rows, num_columns // group_len, group_len)
     low = np.minimum(groups.min(axis=-1, keepdims=True), 0)
-    high = np.maximum(groups.max(axis=-1, keepdims=True), 0)
-    scales = ((high - low) / np.float32(15)).astype(np.float16)
-    scales[scales == 0] = 1
-    steps = scales.astype(np.float32)
-    zero_points = np.clip(np.rint(-low / steps), 0, 15)
-    codes = np.clip(np.rint(groups / steps) + zero_points, 0, 15)
-    decoded = ops.subtract(
-        ops.convert(_u4_constant(codes.astype(np.uint8)), "f16"),
-        ops.convert(_u4_constant(zero_points.astype(np.uint8)), "f16"),
-    )
-    scaled = ops.multiply(decoded, ops.constant(scales))
-    shape = ops.constant(np.array([num_rows, num_columns], np.int64))
-    return ops.convert(ops.reshape(scaled, shape, False), "f32")
+    spread = np.maximum(groups.max(axis=-1, keepdims=True), 0) - low
+    best_error = np.full(low.shape, np.inf, np.float32)
+    codes = np.zeros(groups.shape, np.uint8)
+    zero_points = np.zeros(low.shape, np.uint8)
+    scales = np.ones(low.shape, np.float16)
+    for shrink in (1.0, 0.9):
+        step = spread * np.float32(shrink / 15)
+        step[step == 0] = 1
+        rounded = np.rint(-low / step)
+        for shift in (-1, 0, 1):
+            zero = np.clip(rounded + shift, 0, 15)
+            signed = np.clip(np.rint(groups / step) + zero, 0, 15) - zero
+            squares = np.maximum((signed * signed).sum(axis=-1, keepdims=True), 1)
+            fitted = ((groups * signed).sum(axis=-1, keepdims=True) / squares).astype(np.float16)
+            fitted[fitted == 0] = 1
+            fitted32 = fitted.astype(np.float32)
+            encoded = np.clip(np.rint(groups / fitted32) + zero, 0, 15)
+            error = np.square((encoded - zero) * fitted32 - groups).sum(axis=-1, keepdims=True)
+            better = error < best_error
+            best_error = np.where(better, error, best_error)
+            np.copyto(scales, fitted, where=better)
+            np.copyto(zero_points, zero.astype(np.uint8), where=better)
+            np.copyto(codes, encoded.astype(np.uint8), where=better)
+    return codes, zero_points, scales
+
+
+def group_len_for(num_columns: int, group_lens: tuple[int, ...]) -> int:
+    """Return the longest allowed group that divides a row, else the whole row."""
+    return next((n for n in group_lens if num_columns % n == 0), num_columns)
+
+
+def _decoded(codes: ov.Node, scales: NDArray[np.float16], shape: tuple[int, ...]) -> ov.Node:
+    """Codes times scales as a float32 matrix, spelt so that the runtime keeps it compressed."""
+    scaled = ops.multiply(codes, ops.constant(scales))
+    return ops.convert(ops.reshape(scaled, ops.constant(np.array(shape, np.int64)), False), "f32")
 
 
 def _u4_constant(codes: NDArray[np.uint8]) -> ov.Node:
-    """Pack codes 0..15, an even number of them, two to a byte, the first in the low half."""
+    """Pack codes 0..15, two to a byte, the first in the low half."""
     flat = codes.reshape(-1)
-    tensor = ov.Tensor(ov.Type.u4, ov.Shape(list(codes.shape)))
-    packed: NDArray[np.uint8] = tensor.data
     if flat.size % 2:
         flat = np.append(flat, np.uint8(0))
+    tensor = ov.Tensor(ov.Type.u4, ov.Shape(list(codes.shape)))
+    packed: NDArray[np.uint8] = tensor.data
     packed.reshape(-1)[:] = flat[0::2] | (flat[1::2] << 4)
     return ops.constant(tensor)
 
 
-def _bf16_constant(matrix: NDArray[np.float32]) -> ov.Node:
+def _bf16_bits(matrix: NDArray[np.float32]) -> NDArray[np.uint16]:
     """Round to nearest even in the upper half of each float32."""
     bits = np.ascontiguousarray(matrix).view(np.uint32)
-    rounded = ((bits + (np.uint32(0x7FFF) + ((bits >> 16) & 1))) >> 16).astype(np.uint16)
-    tensor = ov.Tensor(ov.Type.bf16, ov.Shape(list(matrix.shape)))
-    tensor.data.view(np.uint16).reshape(-1)[:] = rounded.reshape(-1)
-    return ops.constant(tensor)
+    rounded: NDArray[np.uint32] = bits + (np.uint32(0x7FFF) + ((bits >> 16) & 1))
+    return (rounded >> 16).astype(np.uint16)

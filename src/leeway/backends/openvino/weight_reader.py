@@ -1,0 +1,50 @@
+"""Reading weights ahead: matrices are decoded from the file and encoded while the graph is built.
+
+In: a `ModelFiles` and the order in which the graph wants its matrices. Out: the same matrices,
+encoded, in that order. Only a few are held at a time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from leeway.backends.openvino.weights import EncodedMatrix, encode
+from leeway.models.base import ModelFiles
+
+_NUM_AHEAD = 8
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixRequest:
+    """One matrix of the graph: the tensors `names` stacked along the outputs, in form `kind`."""
+
+    names: tuple[str, ...]
+    kind: str
+
+
+def encoded_matrices(
+    files: ModelFiles, requests: Sequence[MatrixRequest], *, num_threads: int
+) -> Iterator[EncodedMatrix]:
+    """Yield the matrices in order, encoded by `num_threads` threads ahead of their use.
+
+    Raises:
+        ModelError: a tensor is missing or corrupt.
+    """
+
+    def read(request: MatrixRequest) -> EncodedMatrix:
+        parts = [files.tensor(name) for name in request.names]
+        return encode(parts[0] if len(parts) == 1 else np.concatenate(parts), request.kind)
+
+    with ThreadPoolExecutor(num_threads, thread_name_prefix="leeway-weights") as pool:
+        pending: deque[Future[EncodedMatrix]] = deque()
+        for request in requests:
+            pending.append(pool.submit(read, request))
+            if len(pending) > _NUM_AHEAD:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()

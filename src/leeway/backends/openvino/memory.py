@@ -1,6 +1,6 @@
-"""Memory: how many cache blocks fit.
+"""Memory: how many cache blocks fit, and the bytes to hold them.
 
-In: sizes in bytes. Out: a number of blocks. It reads how much memory is free and allocates nothing.
+In: sizes in bytes. Out: a number of blocks, and buffers that take memory only once written.
 """
 
 from __future__ import annotations
@@ -8,10 +8,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from leeway.core.errors import ConfigError
 
 DEFAULT_FREE_RATE = 0.5
 """Share of the free memory that the cache takes when nobody says otherwise."""
+
+PAGE_BYTES = 4096
 
 FALLBACK_FREE_BYTES = 2 * 1024**3
 """Taken as free where the system does not tell."""
@@ -61,3 +66,13 @@ def num_cache_blocks(
             param="kv_memory_bytes",
         )
     return num_blocks
+
+
+def lazy_zeros(num_bytes: int) -> NDArray[np.uint8]:
+    """Return zeroed bytes that begin on a memory page, so that no cache row straddles one.
+
+    Fresh zero pages cost nothing until they are written.
+    """
+    array = np.zeros(num_bytes + PAGE_BYTES, np.uint8)
+    offset = -array.ctypes.data % PAGE_BYTES
+    return array[offset : offset + num_bytes]

@@ -1,36 +1,28 @@
 """Step inputs: one forward's sequences laid out in the graph's flat input tensors.
 
-In: for each sequence its new tokens and its block table. Out: filled input tensors of an infer
-request. It owns the buffers, which are written anew each step and reallocated only to grow.
+In: for each sequence its new tokens, its cached length and its block table. Out: filled input
+tensors of an infer request. It owns the buffers, which are written anew each step and reallocated
+only to grow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import openvino as ov
 from numpy.typing import NDArray
 
-from leeway.backends.openvino.graph import INPUT_NAMES
+from leeway.backends.base import SequenceInput
+from leeway.backends.openvino.graph import BLOCK_LEN, INPUT_NAMES
+from leeway.kvcache import BlockTable
 
-MIN_ROWS = 2
-"""From this number of rows on, matrix and attention kernels give a row the same bits whatever the
-number of rows; one row alone takes kernels of its own."""
+STABLE_ROWS = 2
+"""From this number of rows of a sequence on, a row has the same bits whatever their number; one
+row alone takes attention and matrix kernels of its own."""
 
-
-@dataclass(frozen=True, slots=True)
-class SequenceRows:
-    """One sequence of a forward: `past_len` cached tokens, then `token_ids`.
-
-    `block_ids` has room for past and new tokens.
-    """
-
-    token_ids: Sequence[int]
-    past_len: int
-    block_ids: NDArray[np.int32]
-    num_logit_rows: int
+_MAX_LEN = "max_context_len"
+_START_CAPACITY = 64
 
 
 class _InputBuffer:
@@ -38,10 +30,10 @@ class _InputBuffer:
 
     __slots__ = ("name", "request", "tensor", "view")
 
-    def __init__(self, request: ov.InferRequest, name: str, capacity: int) -> None:
+    def __init__(self, request: ov.InferRequest, name: str) -> None:
         self.request = request
         self.name = name
-        self._allocate(capacity)
+        self._allocate(_START_CAPACITY)
 
     def _allocate(self, capacity: int) -> None:
         self.tensor = ov.Tensor(ov.Type.i32, ov.Shape([capacity]))
@@ -51,9 +43,13 @@ class _InputBuffer:
     def reserve(self, length: int) -> NDArray[np.int32]:
         """Make the tensor `length` long and return its elements, to be written."""
         if length > self.view.size:
-            self._allocate(max(length, 2 * self.view.size))
+            self._allocate(2 * length)
         self.tensor.shape = [length]
         return self.view
+
+    def write(self, values: list[int]) -> None:
+        """Make the tensor hold `values`."""
+        self.reserve(len(values))[: len(values)] = values
 
 
 class StepInputs:
@@ -64,83 +60,69 @@ class StepInputs:
 
         With `pad_single_rows` a sequence with a single new token gets a second, meaningless row
         behind it, whose key and value go to the slot behind the sequence or, where that lies
-        outside its blocks, to the block `pad_block`.
+        outside its blocks, to the block `pad_block`. The slot counts as unused: the next forward
+        overwrites or clears it.
         """
-        self._pad = pad_single_rows
+        self._min_rows = STABLE_ROWS if pad_single_rows else 1
         self._pad_block = pad_block
         self._buffers = {
-            name: _InputBuffer(request, name, 64) for name in INPUT_NAMES if name != _MAX_LEN
+            name: _InputBuffer(request, name) for name in INPUT_NAMES if name != _MAX_LEN
         }
-        self._max_len = ov.Tensor(ov.Type.i32, ov.Shape([]))
-        request.set_tensor(_MAX_LEN, self._max_len)
-        self._max_len_view = self._max_len.data
-        self._counting = np.arange(1024, dtype=np.int32)
+        max_len = ov.Tensor(ov.Type.i32, ov.Shape([]))
+        request.set_tensor(_MAX_LEN, max_len)
+        self._max_len: NDArray[np.int32] = max_len.data
 
-    def fill(self, sequences: Sequence[SequenceRows], block_len: int) -> NDArray[np.intp] | None:
-        """Write one forward.
+    def fill(
+        self, inputs: Sequence[SequenceInput], tables: Sequence[BlockTable], past_lens: list[int]
+    ) -> slice | list[int]:
+        """Write one forward: behind `past_lens` cached tokens each sequence's new ones.
+
+        `tables` hold blocks for past and new tokens.
 
         Returns:
-            Which rows of the hidden states belong to real tokens; None when all do. Rows of the
-            logits behind the number asked for are padding.
+            Which rows of the hidden states belong to real tokens. Rows of the logits behind the
+            number asked for are padding.
         """
-        lens = [len(sequence.token_ids) for sequence in sequences]
-        pad = self._pad
-        padded = [max(length, MIN_ROWS) if pad else length for length in lens]
-        num_rows = sum(padded)
-        num_sequences = len(sequences)
-        buffers = self._buffers
-        ids = buffers["input_ids"].reserve(num_rows)
-        positions = buffers["position_ids"].reserve(num_rows)
-        past = buffers["past_lens"].reserve(num_sequences)
-        begins = buffers["subsequence_begins"].reserve(num_sequences + 1)
-        block_begins = buffers["block_indices_begins"].reserve(num_sequences + 1)
-        spans = [
-            -(-(sequence.past_len + length) // block_len)
-            for sequence, length in zip(sequences, padded, strict=True)
-        ]
-        blocks = buffers["block_indices"].reserve(sum(spans))
-        if num_rows > self._counting.size:
-            self._counting = np.arange(2 * num_rows, dtype=np.int32)
-        row = block = longest = 0
-        begins[0] = block_begins[0] = 0
+        ids: list[int] = []
+        positions: list[int] = []
         logit_rows: list[int] = []
-        for i, sequence in enumerate(sequences):
-            length, width, span, start = lens[i], padded[i], spans[i], sequence.past_len
-            ids[row : row + length] = sequence.token_ids
+        real_rows: list[int] = []
+        begins, block_begins = [0], [0]
+        longest = num_padded = 0
+        for item, past_len in zip(inputs, past_lens, strict=True):
+            first, length = len(ids), len(item.token_ids)
+            assert length >= max(item.num_logit_rows, 1), (length, item.num_logit_rows)
+            width = max(length, self._min_rows)
+            ids += item.token_ids
             if width > length:
-                ids[row + length : row + width] = ids[row + length - 1]
-            np.add(self._counting[:width], start, out=positions[row : row + width])
-            owned = min(span, sequence.block_ids.size)
-            blocks[block : block + owned] = sequence.block_ids[:owned]
-            blocks[block + owned : block + span] = self._pad_block
-            end = row + length
-            logit_rows.extend(range(end - sequence.num_logit_rows, end))
-            row += width
-            block += span
-            longest = max(longest, start + width)
-            past[i] = start
-            begins[i + 1] = row
-            block_begins[i + 1] = block
-        self._write_logit_rows(logit_rows, last_row=num_rows - 1)
-        self._max_len_view[...] = longest
-        if num_rows == sum(lens):
-            return None
-        return _real_rows(lens, padded)
+                ids += [ids[-1]] * (width - length)
+                num_padded += 1
+            end_len = past_len + width
+            positions += range(past_len, end_len)
+            last = first + length
+            real_rows += range(first, last)
+            logit_rows += range(last - item.num_logit_rows, last)
+            begins.append(len(ids))
+            block_begins.append(block_begins[-1] + -(-end_len // BLOCK_LEN))
+            longest = max(longest, end_len)
+        logit_rows += [len(ids) - 1] * max(self._min_rows - len(logit_rows), 1 - len(logit_rows))
+        write = self._buffers
+        write["input_ids"].write(ids)
+        write["position_ids"].write(positions)
+        write["logit_rows"].write(logit_rows)
+        write["past_lens"].write(past_lens)
+        write["subsequence_begins"].write(begins)
+        write["block_indices_begins"].write(block_begins)
+        self._write_blocks(tables, block_begins)
+        self._max_len[...] = longest
+        if num_padded and len(inputs) > 1:
+            return real_rows
+        return slice(0, len(real_rows))
 
-    def _write_logit_rows(self, logit_rows: list[int], last_row: int) -> None:
-        length = max(len(logit_rows), MIN_ROWS) if self._pad else max(len(logit_rows), 1)
-        view = self._buffers["logit_rows"].reserve(length)
-        view[: len(logit_rows)] = logit_rows
-        view[len(logit_rows) : length] = last_row
-
-
-_MAX_LEN = "max_context_len"
-
-
-def _real_rows(lens: Sequence[int], padded: Sequence[int]) -> NDArray[np.intp]:
-    rows: list[int] = []
-    start = 0
-    for length, width in zip(lens, padded, strict=True):
-        rows.extend(range(start, start + length))
-        start += width
-    return np.array(rows, np.intp)
+    def _write_blocks(self, tables: Sequence[BlockTable], block_begins: list[int]) -> None:
+        blocks = self._buffers["block_indices"].reserve(block_begins[-1])
+        for i, table in enumerate(tables):
+            start, end = block_begins[i], block_begins[i + 1]
+            owned = min(table.num_blocks, end - start)
+            blocks[start : start + owned] = table.ids[:owned]
+            blocks[start + owned : end] = self._pad_block

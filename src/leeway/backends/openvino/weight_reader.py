@@ -12,8 +12,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from leeway.backends.openvino.weights import EncodedMatrix, encode
+from leeway.core.errors import ModelError
 from leeway.models.base import ModelFiles
 
 _NUM_AHEAD = 8
@@ -37,7 +39,7 @@ def encoded_matrices(
     """
 
     def read(request: MatrixRequest) -> EncodedMatrix:
-        parts = [files.tensor(name) for name in request.names]
+        parts = [_finite(name, files.tensor(name)) for name in request.names]
         return encode(parts[0] if len(parts) == 1 else np.concatenate(parts), request.kind)
 
     with ThreadPoolExecutor(num_threads, thread_name_prefix="leeway-weights") as pool:
@@ -48,3 +50,12 @@ def encoded_matrices(
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()
+
+
+def _finite(name: str, tensor: NDArray[np.float32]) -> NDArray[np.float32]:
+    if not np.isfinite(tensor.sum(dtype=np.float64)):
+        raise ModelError(
+            f"tensor {name!r} holds a number that is not finite; the file is corrupt or was "
+            "converted wrongly: fetch or convert it again"
+        )
+    return tensor

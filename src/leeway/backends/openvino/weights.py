@@ -139,39 +139,45 @@ def int4_codes(
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.float16]]:
     """Encode asymmetrically with an integer zero point and a scale for each group of inputs.
 
-    Each group tries a few shrunken ranges, refits the scale by least squares and keeps the best:
-    a range that just covers a group wastes codes on its extremes.
+    Each group tries three zero points with the scale that fits them best and keeps the best pair.
 
     Returns:
         Codes 0..15, [rows, groups, group_len], zero points 0..15 and scales, [rows, groups, 1].
     """
     num_rows, num_columns = matrix.shape
-    groups = matrix.reshape(num_rows, num_columns // group_len, group_len)
-    low = np.minimum(groups.min(axis=-1, keepdims=True), 0)
-    spread = np.maximum(groups.max(axis=-1, keepdims=True), 0) - low
-    best_error = np.full(low.shape, np.inf, np.float32)
-    codes = np.zeros(groups.shape, np.uint8)
-    zero_points = np.zeros(low.shape, np.uint8)
-    scales = np.ones(low.shape, np.float16)
-    for shrink in (1.0, 0.9):
-        step = spread * np.float32(shrink / 15)
+    num_groups = num_columns // group_len
+    codes = np.empty((num_rows, num_groups, group_len), np.uint8)
+    zero_points = np.empty((num_rows, num_groups, 1), np.uint8)
+    scales = np.empty((num_rows, num_groups, 1), np.float16)
+    for start in range(0, num_rows, _ROWS_AT_ONCE):
+        rows = slice(start, start + _ROWS_AT_ONCE)
+        groups = matrix[rows].reshape(-1, num_groups, group_len)
+        low = np.minimum(groups.min(axis=-1, keepdims=True), 0)
+        step = (np.maximum(groups.max(axis=-1, keepdims=True), 0) - low) / np.float32(15)
         step[step == 0] = 1
-        rounded = np.rint(-low / step)
-        for shift in (-1, 0, 1):
-            zero = np.clip(rounded + shift, 0, 15)
-            signed = np.clip(np.rint(groups / step) + zero, 0, 15) - zero
-            squares = np.maximum((signed * signed).sum(axis=-1, keepdims=True), 1)
-            fitted = ((groups * signed).sum(axis=-1, keepdims=True) / squares).astype(np.float16)
-            fitted[fitted == 0] = 1
+        nearest = np.rint(-low / step)
+        best_error = np.full(low.shape, np.inf, np.float32)
+        for shift in (0, 1, -1):
+            zero = np.clip(nearest + shift, 0, 15)
+            fitted = _fitted_scale(groups, np.clip(np.rint(groups / step) + zero, 0, 15) - zero)
             fitted32 = fitted.astype(np.float32)
             encoded = np.clip(np.rint(groups / fitted32) + zero, 0, 15)
             error = np.square((encoded - zero) * fitted32 - groups).sum(axis=-1, keepdims=True)
             better = error < best_error
-            best_error = np.where(better, error, best_error)
-            np.copyto(scales, fitted, where=better)
-            np.copyto(zero_points, zero.astype(np.uint8), where=better)
-            np.copyto(codes, encoded.astype(np.uint8), where=better)
+            np.copyto(best_error, error, where=better)
+            np.copyto(codes[rows], encoded.astype(np.uint8), where=better)
+            np.copyto(zero_points[rows], zero.astype(np.uint8), where=better)
+            np.copyto(scales[rows], fitted, where=better)
     return codes, zero_points, scales
+
+
+def _fitted_scale(groups: NDArray[np.float32], signed: NDArray[np.float32]) -> NDArray[np.float16]:
+    """Least-squares scale of each group for given codes; 1 where there is nothing to scale."""
+    squares = np.maximum(np.square(signed).sum(axis=-1, keepdims=True), 1)
+    products = (groups * signed).sum(axis=-1, keepdims=True)
+    fitted: NDArray[np.float16] = (products / squares).astype(np.float16)
+    fitted[fitted == 0] = 1
+    return fitted
 
 
 def group_len_for(num_columns: int, group_lens: tuple[int, ...]) -> int:

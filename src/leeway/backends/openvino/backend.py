@@ -76,7 +76,7 @@ class OpenVINOBackend:
         # One block more than the pool hands out: padding rows may write there.
         self._cache.attach(self._request, num_blocks + 1)
         self._inputs = StepInputs(
-            self._request, pad_single_rows=row_shape == "stable", pad_block=num_blocks
+            self._request, pad_blocks=row_shape == "stable", pad_block=num_blocks
         )
         self._settings = compiled.settings | {
             "row_shape": row_shape,

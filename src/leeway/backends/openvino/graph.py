@@ -7,7 +7,7 @@ attention. Tokens of all sequences of a forward lie one behind the other on one 
 The paged-attention operator is placed directly instead of being produced by a pass over a stateful
 graph, and query, key and value as well as gate and up are one matrix each: the fewer operators,
 the less time goes into calling them. The operator is private to the pinned runtime version;
-`tests/model/test_openvino_paging.py` is the gate for a new one.
+`tests/unit/backends/openvino/test_backend.py` is the gate for a new one.
 """
 
 from __future__ import annotations

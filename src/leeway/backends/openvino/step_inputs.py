@@ -14,12 +14,9 @@ import openvino as ov
 from numpy.typing import NDArray
 
 from leeway.backends.base import SequenceInput
+from leeway.backends.openvino.block_width import MAX_BLOCK_ROWS, STABLE_ROWS, BlockWidth
 from leeway.backends.openvino.graph import BLOCK_LEN, INPUT_NAMES
 from leeway.kvcache import BlockTable
-
-STABLE_ROWS = 2
-"""From this number of rows of a sequence on, a row has the same bits whatever their number; one
-row alone takes attention and matrix kernels of its own."""
 
 _MAX_LEN = "max_context_len"
 _START_CAPACITY = 64
@@ -55,15 +52,15 @@ class _InputBuffer:
 class StepInputs:
     """The input tensors of one infer request."""
 
-    def __init__(self, request: ov.InferRequest, *, pad_single_rows: bool, pad_block: int) -> None:
+    def __init__(self, request: ov.InferRequest, *, pad_blocks: bool, pad_block: int) -> None:
         """Attach buffers to `request`.
 
-        With `pad_single_rows` a sequence with a single new token gets a second, meaningless row
-        behind it, whose key and value go to the slot behind the sequence or, where that lies
-        outside its blocks, to the block `pad_block`. The slot counts as unused: the next forward
-        overwrites or clears it.
+        With `pad_blocks` sequences with few new tokens get meaningless rows behind them (see
+        `block_width`), whose keys and values go to the slots behind the sequence or, where those
+        lie outside its blocks, to the block `pad_block`. The slots count as unused: the next
+        forward overwrites or clears them.
         """
-        self._min_rows = STABLE_ROWS if pad_single_rows else 1
+        self._block_width = BlockWidth() if pad_blocks else None
         self._pad_block = pad_block
         self._buffers = {
             name: _InputBuffer(request, name) for name in INPUT_NAMES if name != _MAX_LEN
@@ -88,15 +85,15 @@ class StepInputs:
         logit_rows: list[int] = []
         real_rows: list[int] = []
         begins, block_begins = [0], [0]
-        longest = num_padded = 0
-        for item, past_len in zip(inputs, past_lens, strict=True):
+        longest = num_logits = 0
+        lens = [len(item.token_ids) for item in inputs]
+        widths = lens if self._block_width is None else self._block_width.pad(lens)
+        for item, past_len, width in zip(inputs, past_lens, widths, strict=True):
             first, length = len(ids), len(item.token_ids)
             assert length >= max(item.num_logit_rows, 1), (length, item.num_logit_rows)
-            width = max(length, self._min_rows)
             ids += item.token_ids
-            if width > length:
-                ids += [ids[-1]] * (width - length)
-                num_padded += 1
+            ids += [ids[-1]] * (width - length)
+            num_logits += width if length <= MAX_BLOCK_ROWS else item.num_logit_rows
             end_len = past_len + width
             positions += range(past_len, end_len)
             last = first + length
@@ -105,7 +102,8 @@ class StepInputs:
             begins.append(len(ids))
             block_begins.append(block_begins[-1] + -(-end_len // BLOCK_LEN))
             longest = max(longest, end_len)
-        logit_rows += [len(ids) - 1] * max(self._min_rows - len(logit_rows), 1 - len(logit_rows))
+        least = 1 if self._block_width is None else max(num_logits, STABLE_ROWS)
+        logit_rows += [len(ids) - 1] * (least - len(logit_rows))
         write = self._buffers
         write["input_ids"].write(ids)
         write["position_ids"].write(positions)
@@ -115,9 +113,9 @@ class StepInputs:
         write["block_indices_begins"].write(block_begins)
         self._write_blocks(tables, block_begins)
         self._max_len[...] = longest
-        if num_padded and len(inputs) > 1:
-            return real_rows
-        return slice(0, len(real_rows))
+        if len(inputs) == 1 or len(real_rows) == len(ids):
+            return slice(0, len(real_rows))
+        return real_rows
 
     def _write_blocks(self, tables: Sequence[BlockTable], block_begins: list[int]) -> None:
         blocks = self._buffers["block_indices"].reserve(block_begins[-1])

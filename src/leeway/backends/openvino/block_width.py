@@ -1,0 +1,48 @@
+"""How many rows a short block is padded to, so that a forward has the shape of the last one.
+
+In: the rows that the next forward's blocks need. Out: the rows they get. The runtime prepares its
+kernels anew whenever the number of rows changes, which costs several times what a few padding rows
+cost; drafts of changing length would pay that at every step. So a block narrower than the last is
+padded to its width, until that has happened often enough to have cost what one change costs (the
+rule of the ski-rental problem: never more than twice the cheapest choice in hindsight).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+STABLE_ROWS = 2
+"""From this number of rows of a sequence on, a row has the same bits whatever their number; one
+row alone takes attention and matrix kernels of its own."""
+
+MAX_BLOCK_ROWS = 16
+"""A sequence with more new tokens is a prompt chunk and keeps its length."""
+
+PATIENCE = 8
+"""Narrower forwards that are padded in a row, before the width follows them."""
+
+
+class BlockWidth:
+    """The current width, and how long narrower blocks would have done."""
+
+    __slots__ = ("_num_narrower", "_widest_narrower", "width")
+
+    def __init__(self) -> None:
+        self.width = STABLE_ROWS
+        self._num_narrower = self._widest_narrower = 0
+
+    def pad(self, lens: Sequence[int]) -> list[int]:
+        """Return the rows that each sequence of the next forward gets, at least its own length."""
+        short = [length for length in lens if length <= MAX_BLOCK_ROWS]
+        if short:
+            self._follow(max(*short, STABLE_ROWS))
+        return [self.width if length <= MAX_BLOCK_ROWS else length for length in lens]
+
+    def _follow(self, needed: int) -> None:
+        if needed >= self.width:
+            self.width, self._num_narrower, self._widest_narrower = needed, 0, 0
+            return
+        self._num_narrower += 1
+        self._widest_narrower = max(self._widest_narrower, needed)
+        if self._num_narrower > PATIENCE:
+            self.width, self._num_narrower, self._widest_narrower = self._widest_narrower, 0, 0

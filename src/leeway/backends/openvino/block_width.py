@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from leeway.backends.base import SequenceInput
+
 STABLE_ROWS = 2
 """From this number of rows of a sequence on, a row has the same bits whatever their number; one
 row alone takes attention and matrix kernels of its own."""
 
 MAX_BLOCK_ROWS = 16
-"""A sequence with more new tokens is a prompt chunk and keeps its length."""
+"""Longer blocks are not padded: their own rows cost more than a change of shape."""
 
 PATIENCE = 8
 """Narrower forwards that are padded in a row, before the width follows them."""
@@ -31,12 +33,15 @@ class BlockWidth:
         self.width = STABLE_ROWS
         self._num_narrower = self._widest_narrower = 0
 
-    def pad(self, lens: Sequence[int]) -> list[int]:
+    def pad(self, inputs: Sequence[SequenceInput]) -> list[int]:
         """Return the rows that each sequence of the next forward gets, at least its own length."""
-        short = [length for length in lens if length <= MAX_BLOCK_ROWS]
-        if short:
-            self._follow(max(*short, STABLE_ROWS))
-        return [self.width if length <= MAX_BLOCK_ROWS else length for length in lens]
+        blocks = [len(item.token_ids) for item in inputs if is_block(item)]
+        if blocks:
+            self._follow(max(*blocks, STABLE_ROWS))
+        return [
+            self.width if is_block(item) else max(len(item.token_ids), STABLE_ROWS)
+            for item in inputs
+        ]
 
     def _follow(self, needed: int) -> None:
         if needed >= self.width:
@@ -46,3 +51,8 @@ class BlockWidth:
         self._widest_narrower = max(self._widest_narrower, needed)
         if self._num_narrower > PATIENCE:
             self.width, self._num_narrower, self._widest_narrower = self._widest_narrower, 0, 0
+
+
+def is_block(item: SequenceInput) -> bool:
+    """Return whether the new tokens are a block of drafts (all rows asked for), not a prompt."""
+    return item.num_logit_rows == len(item.token_ids) <= MAX_BLOCK_ROWS

@@ -14,7 +14,7 @@ import openvino as ov
 from numpy.typing import NDArray
 
 from leeway.backends.base import SequenceInput
-from leeway.backends.openvino.block_width import MAX_BLOCK_ROWS, STABLE_ROWS, BlockWidth
+from leeway.backends.openvino.block_width import STABLE_ROWS, BlockWidth, is_block
 from leeway.backends.openvino.graph import BLOCK_LEN, INPUT_NAMES
 from leeway.kvcache import BlockTable
 
@@ -86,14 +86,12 @@ class StepInputs:
         real_rows: list[int] = []
         begins, block_begins = [0], [0]
         longest = num_logits = 0
-        lens = [len(item.token_ids) for item in inputs]
-        widths = lens if self._block_width is None else self._block_width.pad(lens)
-        for item, past_len, width in zip(inputs, past_lens, widths, strict=True):
+        for item, past_len, width in zip(inputs, past_lens, self._widths(inputs), strict=True):
             first, length = len(ids), len(item.token_ids)
             assert length >= max(item.num_logit_rows, 1), (length, item.num_logit_rows)
             ids += item.token_ids
             ids += [ids[-1]] * (width - length)
-            num_logits += width if length <= MAX_BLOCK_ROWS else item.num_logit_rows
+            num_logits += width if is_block(item) else item.num_logit_rows
             end_len = past_len + width
             positions += range(past_len, end_len)
             last = first + length
@@ -116,6 +114,11 @@ class StepInputs:
         if len(inputs) == 1 or len(real_rows) == len(ids):
             return slice(0, len(real_rows))
         return real_rows
+
+    def _widths(self, inputs: Sequence[SequenceInput]) -> list[int]:
+        if self._block_width is None:
+            return [len(item.token_ids) for item in inputs]
+        return self._block_width.pad(inputs)
 
     def _write_blocks(self, tables: Sequence[BlockTable], block_begins: list[int]) -> None:
         blocks = self._buffers["block_indices"].reserve(block_begins[-1])

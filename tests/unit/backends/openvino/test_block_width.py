@@ -3,33 +3,55 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leeway.backends.base import SequenceInput
 from leeway.backends.openvino.block_width import (
     MAX_BLOCK_ROWS,
     PATIENCE,
     STABLE_ROWS,
     BlockWidth,
+    is_block,
 )
 
 
+def block(length):
+    return SequenceInput(0, [0] * length, length)
+
+
+def prompt(length):
+    return SequenceInput(0, [0] * length, 1 if length > 1 else 0)
+
+
 def widths(forwards):
+    """Return the widths of forwards of blocks, given by their lengths."""
     block_width = BlockWidth()
-    return [block_width.pad(lens) for lens in forwards]
+    return [block_width.pad([block(length) for length in lens]) for lens in forwards]
 
 
-@given(st.lists(st.lists(st.integers(1, 40), min_size=1, max_size=4), min_size=1, max_size=40))
-def test_no_block_loses_a_row_and_prompts_keep_their_length(forwards):
-    for lens, padded in zip(forwards, widths(forwards), strict=True):
-        for length, width in zip(lens, padded, strict=True):
-            assert width >= max(length, STABLE_ROWS)
-            assert (width == length) if length > MAX_BLOCK_ROWS else (width <= MAX_BLOCK_ROWS)
+INPUTS = st.builds(
+    lambda length, is_prompt: prompt(length) if is_prompt else block(length),
+    st.integers(1, 40),
+    st.booleans(),
+)
+
+
+@given(st.lists(st.lists(INPUTS, min_size=1, max_size=4), min_size=1, max_size=40))
+def test_no_sequence_loses_a_row_and_only_blocks_get_more_than_they_must(forwards):
+    block_width = BlockWidth()
+    for inputs in forwards:
+        for item, width in zip(inputs, block_width.pad(inputs), strict=True):
+            least = max(len(item.token_ids), STABLE_ROWS)
+            assert width >= least
+            assert width <= MAX_BLOCK_ROWS if is_block(item) else width == least
 
 
 def test_drafts_of_changing_length_keep_one_shape():
     assert widths([[4], [1], [4], [2], [1], [4]]) == [[4]] * 6
 
 
-def test_all_sequences_share_the_width():
-    assert widths([[1, 4, 100], [1, 1]]) == [[4, 4, 100], [4, 4]]
+def test_all_blocks_share_the_width():
+    block_width = BlockWidth()
+    assert block_width.pad([block(1), block(4), prompt(100)]) == [4, 4, 100]
+    assert block_width.pad([block(1), block(1)]) == [4, 4]
 
 
 def test_plain_decoding_gets_narrow_again_after_the_patience():
@@ -48,5 +70,9 @@ def test_a_wide_block_in_between_starts_the_patience_anew():
     assert widths(forwards) == [[4]] * len(forwards)
 
 
-def test_prompt_chunks_alone_change_nothing():
-    assert widths([[300], [1], [17], [1]]) == [[300], [STABLE_ROWS], [17], [STABLE_ROWS]]
+def test_prompts_change_no_width():
+    block_width = BlockWidth()
+    for item, expected in ((prompt(9), 9), (block(1), STABLE_ROWS), (prompt(1), STABLE_ROWS)):
+        assert block_width.pad([item]) == [expected]
+    assert block_width.pad([block(17)]) == [17]
+    assert block_width.pad([block(1)]) == [STABLE_ROWS]

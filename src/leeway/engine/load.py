@@ -37,7 +37,7 @@ def load_engine(config: EngineConfig, on_progress: OnProgress | None = None) -> 
     check_draft_rows(law, config.drafter, gives_rows=config.drafter == ModelDrafter.name)
     files = open_model(config.model, cache_dir=config.cache_dir, on_progress=on_progress)
     tokenizer = Tokenizer(files.tokenizer)
-    backend = _backend(files, config, config.weights, config.kv_memory_bytes)
+    backend = _backend(files, config, config.weights)
     parts = Parts(
         model_name=files.name,
         backend=backend,
@@ -49,13 +49,14 @@ def load_engine(config: EngineConfig, on_progress: OnProgress | None = None) -> 
 
 
 def _backend(
-    files: ModelFiles, config: EngineConfig, weights: str, kv_memory_bytes: int | None
+    files: ModelFiles, config: EngineConfig, weights: str, kv_capacity_tokens: int | None = None
 ) -> OpenVINOBackend:
     return OpenVINOBackend(
         files,
         weights=weights,
         kv_cache=config.kv_cache,
-        kv_memory_bytes=kv_memory_bytes,
+        kv_memory_bytes=config.kv_memory_bytes,
+        kv_capacity_tokens=kv_capacity_tokens,
         num_threads=config.num_threads,
         row_shape=config.row_shape,
         prefill_chunk_len=config.prefill_chunk_len,
@@ -81,5 +82,6 @@ def _drafter(
             f"draft model {config.draft_model!r} has another vocabulary than {config.model!r}; "
             "choose a draft model of the same family"
         )
-    backend = _backend(files, config, config.draft_weights, None)
+    # As many slots as the target, so that a request the target admits always fits here too.
+    backend = _backend(files, config, config.draft_weights, target.capacity_tokens)
     return ModelDrafter(backend, target.vocab_size)

@@ -35,6 +35,7 @@ class OpenVINOBackend:
         weights: str = "int8",
         kv_cache: str = "16bit",
         kv_memory_bytes: int | None = None,
+        kv_capacity_tokens: int | None = None,
         num_threads: int | None = None,
         row_shape: str = "stable",
         max_num_seqs: int = 8,
@@ -43,7 +44,8 @@ class OpenVINOBackend:
         """Build and compile the model.
 
         `row_shape` "stable" gives every token the same logits to the bit however many rows share
-        its forward; "fast" never pads. `max_num_seqs` only bounds the default cache size.
+        its forward; "fast" never pads. The cache holds `kv_capacity_tokens`, else what fits into
+        `kv_memory_bytes`, else a share of the free memory that `max_num_seqs` bounds.
 
         Raises:
             ConfigError: a setting is unknown or too small.
@@ -65,6 +67,8 @@ class OpenVINOBackend:
         compiled = compile_model(files, weights=weights, kv_cache=kv_cache, num_threads=num_threads)
         self._request = compiled.runtime.create_infer_request()
         self._cache = CacheMemory(compiled.runtime)
+        if kv_capacity_tokens is not None:
+            kv_memory_bytes = -(-kv_capacity_tokens // BLOCK_LEN) * self._cache.block_bytes
         num_blocks = num_cache_blocks(
             block_bytes=self._cache.block_bytes,
             blocks_per_sequence=-(-spec.context_len // BLOCK_LEN),

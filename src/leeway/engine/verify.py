@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from leeway.acceptance.algebra import at, entropy
 from leeway.acceptance.base import Law, RowPair
 from leeway.acceptance.loss import draft_total_variation, loss
 from leeway.acceptance.verdict import Verdict
 from leeway.acceptance.verify import verify
-from leeway.core.types import Draft, FloatArray, Provenance
+from leeway.core.types import Draft, FloatArray, IntArray, Provenance
 from leeway.sampling import penalties
 from leeway.sampling.align import align, expand
 from leeway.sampling.warp import softmax, warp
@@ -88,19 +89,26 @@ def judge(sequence: Sequence, draft: Draft, logits: FloatArray) -> Judgement:
         provenance=(*(Provenance.ACCEPTED for _ in accepted), last),
         num_drafted=len(draft.token_ids),
         num_accepted=verdict.num_accepted,
-        measures=_measure(law, rows, verdict) if verdict.deferred else None,
+        measures=_measure(law, rows, draft, columns, verdict) if verdict.deferred else None,
     )
 
 
-def _measure(law: Law, rows: RowPair, verdict: Verdict) -> Measures:
-    decided = _head(rows, len(verdict.deferred))
+def _measure(
+    law: Law, rows: RowPair, draft: Draft, draft_columns: IntArray, verdict: Verdict
+) -> Measures:
+    num_decided = len(verdict.deferred)
+    decided = _head(rows, num_decided)
     loss_tv, loss_kl = loss(law, decided)
+    if draft.rows is None:  # TV from a point mass is what the target gives to other tokens
+        draft_tv = 1.0 - at(decided.target_probs, draft_columns[:num_decided])
+    else:
+        draft_tv = draft_total_variation(decided)
     return Measures(
         num_deferred=sum(verdict.deferred),
-        draft_tv_sum=float(np.sum(draft_total_variation(decided))),
+        draft_tv_sum=float(np.sum(draft_tv)),
         loss_tv=loss_tv,
         loss_kl=loss_kl,
-        target_entropy_sum=_entropy_sum(decided.target_probs),
+        target_entropy_sum=float(np.sum(entropy(decided.target_probs))),
     )
 
 
@@ -113,8 +121,3 @@ def _head(rows: RowPair, num_rows: int) -> RowPair:
         None if raw_target is None else raw_target[:num_rows],
         None if raw_draft is None else raw_draft[:num_rows],
     )
-
-
-def _entropy_sum(probs: FloatArray) -> float:
-    logs = np.log(np.maximum(probs, np.finfo(probs.dtype).tiny))
-    return -float(np.vdot(probs, logs))

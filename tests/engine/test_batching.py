@@ -221,3 +221,20 @@ def test_what_cannot_run_is_refused_before_anything_starts(request_, error):
     with pytest.raises(error):
         engine.add(request_)
     assert not engine.has_work and engine.parts.backend.num_open() == 0
+
+
+@pytest.mark.parametrize("drafter", ["ngram", "draft_model"])
+def test_the_receipt_measures_distance_and_entropy_of_the_very_rows(drafter):
+    """Order 0: every position has the same two rows, so the means are known."""
+    target = {(): np.array([0.5, 0.3, 0.2, 0.0])}
+    draft = {(): np.array([0.25, 0.25, 0.25, 0.25])}
+    engine = make_engine(target, order=0, drafter=drafter, draft_table=draft)
+    tally = run_all(engine, ask((0, 0, 0, 0), max_tokens=50, seed=2))["a"][-1].receipt.tally
+    assert tally.num_decided > 10
+    entropy = -sum(p * np.log(p) for p in (0.5, 0.3, 0.2))
+    assert tally.rates()["mean_target_entropy"] == pytest.approx(entropy, abs=1e-12)
+    mean_tv = tally.rates()["mean_draft_tv"]
+    if drafter == "draft_model":
+        assert mean_tv == pytest.approx(0.3, abs=1e-12)
+    else:
+        assert 0.5 - 1e-12 <= mean_tv < 0.8

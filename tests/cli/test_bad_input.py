@@ -84,7 +84,7 @@ def test_a_damaged_gguf(leeway, tiny, damage):
 
 def test_a_law_that_needs_draft_rows_on_a_drafter_without(on_tiny):
     outcome = on_tiny(*PROMPT, "--law", "opt", "--law-option", "alpha=0")
-    assert outcome.code == 2 and "--drafter draft_model" in outcome.err
+    assert outcome.code == 2 and "--draft-model NAME" in outcome.err
 
 
 def test_a_prompt_longer_than_the_context(on_tiny):

@@ -125,7 +125,7 @@ def test_chat_commands(on_tiny, monkeypatch):
         ("/lawx", "unknown command '/lawx'; did you mean '/law'?"),
         ("/law typcal", "unknown law 'typcal'"),
         ("/law typical delta", "key=value"),
-        ("/law opt alpha=0", "--drafter draft_model"),
+        ("/law opt alpha=0", "--draft-model NAME"),
     ],
 )
 def test_a_mistake_in_chat_is_said_and_the_talk_goes_on(on_tiny, monkeypatch, line, part):

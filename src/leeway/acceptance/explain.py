@@ -30,20 +30,7 @@ def explain(
     Raises:
         LawError: only one row is given, or they are no probability rows of one length.
     """
-    if target_probs is None and draft_probs is None:
-        target_probs, draft_probs = EXAMPLE_TARGET_PROBS, EXAMPLE_DRAFT_PROBS
-    if target_probs is None or draft_probs is None:
-        missing = "target_probs" if target_probs is None else "draft_probs"
-        raise LawError(f"{missing} is missing; give both rows or neither", param=missing)
-    target = _row(target_probs, "target_probs")
-    draft = _row(draft_probs, "draft_probs")
-    if len(target) != len(draft):
-        raise LawError(
-            f"draft_probs has {len(draft)} entries and target_probs {len(target)}; give one "
-            "probability for each token in both",
-            param="draft_probs",
-        )
-    rows = RowPair(target, draft)
+    rows = _rows(target_probs, draft_probs)
     kl = float(loss(law, rows)[1])
     info = law.info
     return {
@@ -57,8 +44,8 @@ def explain(
         "temperature_zero": info.temperature_zero,
         "needs_draft_rows": info.needs_draft_rows,
         "may_leave_support": info.may_leave_support,
-        "target_probs": target.tolist(),
-        "draft_probs": draft.tolist(),
+        "target_probs": rows.target_probs.tolist(),
+        "draft_probs": rows.draft_probs.tolist(),
         "is_kept": _kept(law, rows),
         "accept_probs": law.accept_probs(rows).tolist(),
         "recovered_probs": law.recovered_probs(rows).tolist(),
@@ -68,6 +55,23 @@ def explain(
         "kl_divergence": kl if math.isfinite(kl) else None,
         "draft_tv": float(draft_total_variation(rows)),
     }
+
+
+def _rows(target_probs: Sequence[float] | None, draft_probs: Sequence[float] | None) -> RowPair:
+    if target_probs is None and draft_probs is None:
+        target_probs, draft_probs = EXAMPLE_TARGET_PROBS, EXAMPLE_DRAFT_PROBS
+    if target_probs is None or draft_probs is None:
+        missing = "target_probs" if target_probs is None else "draft_probs"
+        raise LawError(f"{missing} is missing; give both rows or neither", param=missing)
+    target = _row(target_probs, "target_probs")
+    draft = _row(draft_probs, "draft_probs")
+    if len(target) != len(draft):
+        raise LawError(
+            f"draft_probs has {len(draft)} entries and target_probs {len(target)}; give one "
+            "probability for each token in both",
+            param="draft_probs",
+        )
+    return RowPair(target, draft)
 
 
 def _kept(law: Law, rows: RowPair) -> list[bool]:

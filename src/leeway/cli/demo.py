@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from leeway.cli.call import Call, Screen
 from leeway.cli.options import MODEL_NAME, takes_settings
 from leeway.core.errors import ConfigError
-from leeway.core.types import Acceptance
+from leeway.core.types import Acceptance, SamplingParams
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -62,18 +62,13 @@ def demo(
     from leeway.bench.side_by_side import compare
     from leeway.cli.loading import load_llm, naming_origins
 
-    sampling = config.sampling
-    if not config.values["temperature"].is_given:
-        sampling = replace(sampling, temperature=_TEMPERATURE)
-    if not config.values["max_tokens"].is_given:
-        sampling = replace(sampling, max_tokens=_MAX_TOKENS)
     with load_llm(config, screen) as llm, naming_origins(config):
         prompt_ids = llm.encode_messages([{"role": "user", "content": prompt or PROMPT}])
         results = compare(
             llm,
             prompt_ids,
             _arms(config),
-            sampling,
+            _sampling(config),
             max_rounds=_MAX_ROUNDS,
             time_limit_s=_TIME_LIMIT_S,
             on_round=lambda seed: screen.note(f"decoding under each law, seed {seed} ..."),
@@ -86,6 +81,14 @@ def demo(
         _print_texts(results, llm, screen)
         _print_table(results, screen)
         _print_verdict(results, config, screen)
+
+
+def _sampling(config: Config) -> SamplingParams:
+    """Return the sampling asked for, with the demonstration's own defaults."""
+    sampling, values = config.sampling, config.values
+    temperature = sampling.temperature if values["temperature"].is_given else _TEMPERATURE
+    max_tokens = sampling.max_tokens if values["max_tokens"].is_given else _MAX_TOKENS
+    return replace(sampling, temperature=temperature, max_tokens=max_tokens)
 
 
 def _write_chart(path: Path, results: list[ArmResult], config: Config) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -70,15 +70,7 @@ def pull(
         with _locked(target, report):
             if from_path is None and _is_verified(target, entry):
                 return target
-            for label, fetch in sources:
-                work = target.parent / ".partial" / entry.name
-                work.mkdir(parents=True, exist_ok=True)
-                try:
-                    _put_in_place(fetch(work, report), target, entry, report)
-                except SourceError as error:
-                    failures.append(f"{label}: {error}")
-                    continue
-                shutil.rmtree(work, ignore_errors=True)
+            if _fetched(sources, target, entry, report, failures):
                 return target
     except OSError as error:
         raise FetchError(
@@ -89,6 +81,27 @@ def pull(
 
 
 Source = tuple[str, Callable[[Path, OnProgress], Path]]
+
+
+def _fetched(
+    sources: Sequence[Source],
+    target: Path,
+    entry: CatalogueEntry,
+    report: OnProgress,
+    failures: list[str],
+) -> bool:
+    """Try each source until one gives the file; add the reason of each that does not."""
+    for label, fetch in sources:
+        work = target.parent / ".partial" / entry.name
+        work.mkdir(parents=True, exist_ok=True)
+        try:
+            _put_in_place(fetch(work, report), target, entry, report)
+        except SourceError as error:
+            failures.append(f"{label}: {error}")
+            continue
+        shutil.rmtree(work, ignore_errors=True)
+        return True
+    return False
 
 
 def _sources(

@@ -7,12 +7,14 @@ engine in the caller's own thread; for serving see `server`.
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 from leeway.core.config import EngineConfig, engine_config
+from leeway.core.errors import ConfigError
 from leeway.core.receipt import Receipt
 from leeway.core.types import (
     Acceptance,
@@ -69,12 +71,18 @@ class LLM:
             LeewayError: the model cannot be had, or a setting is refused.
         """
         if isinstance(model, EngineConfig):
+            if settings:
+                raise ConfigError(
+                    f"{', '.join(sorted(settings))} beside a whole EngineConfig would be ignored; "
+                    "put them into the configuration, or give the model's name and settings"
+                )
             config = model
         else:
             given = settings if model is None else {"model": model, **settings}
             config = engine_config(**given)
         self.engine: Engine = load_engine(config, on_progress)
         self._numbers = itertools.count()
+        self._inboxes: dict[str, deque[OutputDelta]] = {}
 
     def encode(self, prompt: Prompt) -> tuple[int, ...]:
         """Return the token ids of a raw prompt; ids are taken as they are."""
@@ -126,14 +134,15 @@ class LLM:
             num_speculative_tokens,
         )
         self.engine.add(request)
+        self._inboxes[request.request_id] = deque()
         try:
-            while self.engine.has_work:
-                for delta in self.engine.step():
-                    if delta.error is not None:
-                        raise delta.error
-                    yield delta
+            delta = self._next(request.request_id)
+            while delta.finish_reason is None:
+                yield delta
+                delta = self._next(request.request_id)
+            yield delta
         finally:
-            self.engine.cancel(request.request_id)
+            self._drop(request.request_id)
 
     def close(self) -> None:
         """Cancel whatever is left; the model's memory goes with the object."""
@@ -166,17 +175,32 @@ class LLM:
             self.engine.check(request)
         for request in requests:
             self.engine.add(request)
+            self._inboxes[request.request_id] = deque()
         deltas: dict[str, list[OutputDelta]] = {one.request_id: [] for one in requests}
         try:
-            while self.engine.has_work:
-                for delta in self.engine.step():
-                    if delta.error is not None:
-                        raise delta.error
-                    deltas[delta.request_id].append(delta)
+            for request_id, received in deltas.items():
+                while not received or received[-1].finish_reason is None:
+                    received.append(self._next(request_id))
         finally:
             for request in requests:
-                self.engine.cancel(request.request_id)
+                self._drop(request.request_id)
         return [_join(one, deltas[one.request_id]) for one in requests]
+
+    def _next(self, request_id: str) -> OutputDelta:
+        """Step the engine until this request has a delta; others' deltas wait in their inboxes."""
+        inbox = self._inboxes[request_id]
+        while not inbox:
+            for delta in self.engine.step():
+                if delta.request_id in self._inboxes:
+                    self._inboxes[delta.request_id].append(delta)
+        delta = inbox.popleft()
+        if delta.error is not None:
+            raise delta.error
+        return delta
+
+    def _drop(self, request_id: str) -> None:
+        del self._inboxes[request_id]
+        self.engine.cancel(request_id)
 
 
 def _join(request: Request, deltas: Sequence[OutputDelta]) -> Completion:

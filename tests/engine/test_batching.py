@@ -153,22 +153,36 @@ def test_cancelling_frees_the_cache_and_leaves_others_alone():
 
 
 class FailingBackend(TabularBackend):
+    """Fails every forward that feeds token 3, as a whole; gives NaN logits behind token 4."""
+
     def forward(self, inputs):
         if any(3 in one.token_ids for one in inputs):
-            raise BackendError("logits are not finite")
-        return super().forward(inputs)
+            raise BackendError("the runtime failed")
+        output = super().forward(inputs)
+        rows = [
+            token_id
+            for one in inputs
+            for token_id in one.token_ids[len(one.token_ids) - one.num_logit_rows :]
+        ]
+        output.logits[[token_id == 4 for token_id in rows]] = np.nan
+        return output
 
 
-def test_a_failed_forward_ends_its_requests_with_the_error_and_frees_them(monkeypatch):
+@pytest.mark.parametrize(("bad_token", "words"), [(3, "runtime failed"), (4, "not finite")])
+def test_a_fault_ends_its_own_request_only(monkeypatch, bad_token, words):
     monkeypatch.setattr("tests.support.tabular_engine.TabularBackend", FailingBackend)
+    spared = {"logit_bias": {3: -100.0, 4: -100.0}, "seed": 5, "max_tokens": 9}
+    good = [ask((0, 1), name="g0", **spared), ask((2,), name="g1", **spared)]
+    bad = ask((1, bad_token), name="bad", max_tokens=9)
     engine = engine_for("none")
-    deltas = run_all(engine, ask((0, 3), max_tokens=4))["a"]
-    assert deltas[-1].finish_reason is FinishReason.ERROR
-    assert "not finite" in deltas[-1].error.message
-    assert engine.parts.backend.num_open() == 0
-    assert not engine.has_work
-    bias = {3: -100.0}
-    assert len(token_ids(run_all(engine, ask((0,), max_tokens=4, logit_bias=bias))["a"])) == 4
+    answers = run_all(engine, good[0], bad, good[1])
+    last = answers["bad"][-1]
+    assert last.finish_reason is FinishReason.ERROR and words in last.error.message
+    for request in good:
+        alone = run_all(engine_for("none"), request)[request.request_id]
+        assert token_ids(answers[request.request_id]) == token_ids(alone)
+        assert len(token_ids(alone)) == 9
+    assert engine.parts.backend.num_open() == 0 and not engine.has_work
 
 
 def test_tokens_that_the_target_cannot_give_are_counted_not_averaged():
@@ -208,6 +222,8 @@ def test_laws_that_read_draft_rows_are_refused_with_point_mass_drafts(law):
     ("request_", "error"),
     [
         (Request("a", ()), RequestError),
+        (Request("a", (0, VOCAB)), RequestError),
+        (Request("a", (-1,)), RequestError),
         (Request("a", (0,), SamplingParams(temperature=-1)), RequestError),
         (Request("a", (0,), num_speculative_tokens=4), RequestError),
         (Request("a", (0,), num_speculative_tokens=-1), RequestError),

@@ -86,3 +86,26 @@ def test_generate_takes_text_and_token_ids(target):
         first = next(iter(llm.stream(ids, sampling)))
         assert first.token_ids == both[0].token_ids[:1]
         assert not llm.engine.has_work
+
+
+def test_streams_and_batches_of_one_model_do_not_mix(target):
+    sampling = [SamplingParams(max_tokens=12, seed=seed) for seed in range(3)]
+    with LLM(str(target), kv_memory="4MiB") as llm:
+        alone = [llm.generate("hello", one)[0].token_ids for one in sampling]
+        ids = llm.encode("hello")
+        first, second = llm.stream(ids, sampling[0]), llm.stream(ids, sampling[1])
+        received = [[], []]
+        received[0] += next(first).token_ids
+        received[1] += next(second).token_ids
+        assert llm.generate("hello", sampling[2])[0].token_ids == alone[2]
+        for deltas, tokens in ((second, received[1]), (first, received[0])):
+            for delta in deltas:
+                tokens.extend(delta.token_ids)
+        assert [tuple(tokens) for tokens in received] == alone[:2]
+        assert not llm.engine.has_work
+
+
+def test_settings_beside_a_whole_configuration_are_refused(target):
+    config = engine_config(model=str(target))
+    with pytest.raises(ConfigError, match="typical_threshold beside a whole EngineConfig"):
+        LLM(config, typical_threshold=0.3)

@@ -60,7 +60,7 @@ def served_law(
     *,
     drafter="draft_model",
     k=2,
-    max_tokens=3,
+    max_tokens=4,
     wrap=None,
     **sampling,
 ):
@@ -215,22 +215,28 @@ class ReusedCoin:
         return self.coins.draw(probs, step=step, row=row, purpose=purpose)
 
 
-def test_a_reused_coin_is_caught():
+def fault_distance(wrap=None):
+    """Distance from the target's law of `rejection` on tables that it serves exactly."""
     table, draft_table = tables(3)
-    law = served_law(table, draft_table, Acceptance(), wrap=ReusedCoin)
-    assert distance(law, target_law(table, 4)) > 1e-3
+    law = served_law(table, draft_table, Acceptance(), max_tokens=4, wrap=wrap)
+    return distance(law, target_law(table, 4))
+
+
+def test_without_a_fault_the_same_comparison_finds_nothing():
+    assert fault_distance() < 1e-12
+
+
+def test_a_reused_coin_is_caught():
+    assert 1e-3 < fault_distance(wrap=ReusedCoin) < 0.5
 
 
 def test_a_wrong_residual_is_caught(monkeypatch):
-    table, draft_table = tables(3)
     kind = type(build_law(Acceptance()))
     monkeypatch.setattr(kind, "recovered_probs", lambda self, rows, columns=None: rows.target_probs)
-    law = served_law(table, draft_table, Acceptance())
-    assert distance(law, target_law(table, 4)) > 1e-3
+    assert 1e-3 < fault_distance() < 0.5
 
 
 def test_a_draft_row_other_than_the_one_drawn_from_is_caught(monkeypatch):
-    table, draft_table = tables(3)
     propose = ModelDrafter.propose
 
     def untrue(self, asks):
@@ -243,5 +249,4 @@ def test_a_draft_row_other_than_the_one_drawn_from_is_caught(monkeypatch):
         ]
 
     monkeypatch.setattr(ModelDrafter, "propose", untrue)
-    law = served_law(table, draft_table, Acceptance())
-    assert distance(law, target_law(table, 4)) > 1e-3
+    assert 1e-3 < fault_distance() < 0.5

@@ -159,3 +159,41 @@ def test_stopping_without_patience_cancels():
 
     deltas = asyncio.run(scenario())
     assert deltas[-1].finish_reason is FinishReason.CANCELLED
+
+
+@pytest.mark.parametrize("end", ["failed", "stopped"])
+def test_a_request_that_arrives_as_the_engine_ends_is_refused_not_forgotten(end):
+    """The end comes between the check of the request and its arrival."""
+
+    async def scenario():
+        service = await ready()
+        check = service.engine.check
+
+        def check_slowly(request):
+            check(request)
+            if end == "stopped":
+                service.stop()
+            else:
+                service._give_up(BackendError("a fault of ours"))
+
+        service.engine.check = check_slowly
+        with pytest.raises(BackendError, match="stopping" if end == "stopped" else "a fault"):
+            await asyncio.wait_for(collect(service, ask()), 5)
+        await asyncio.to_thread(service.stop)
+
+    asyncio.run(scenario())
+
+
+def test_a_stopping_service_takes_no_new_request():
+    async def scenario():
+        service = await ready()
+        task = asyncio.create_task(collect(service, ask(max_tokens=2000)))
+        await wait_until(lambda: service.engine.has_work)
+        stopping = asyncio.create_task(asyncio.to_thread(service.stop))
+        await asyncio.sleep(0.01)
+        with pytest.raises(BackendError, match="stopping"):
+            await collect(service, ask(name="late"))
+        await stopping
+        return await task
+
+    assert len(token_ids(asyncio.run(scenario()))) == 2000

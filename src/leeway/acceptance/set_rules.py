@@ -91,7 +91,7 @@ TOKENV2 = LawInfo(
             low=-1.0,
             high=1.0,
             is_required=True,
-            exact_end="any alpha below 0",
+            exact_end="-1",
         ),
         off_set_knob("pi"),
         ROWS,

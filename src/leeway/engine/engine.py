@@ -19,9 +19,16 @@ from leeway.acceptance.registry import build_law
 from leeway.backends.base import Backend, ForwardOutput, SequenceInput
 from leeway.core.config import EngineConfig
 from leeway.core.errors import LeewayError, RequestError
-from leeway.core.receipt import Tally
+from leeway.core.receipt import Receipt, Tally
 from leeway.core.rng import Coins, KeyedCoins
-from leeway.core.types import Acceptance, Draft, FinishReason, OutputDelta, Request
+from leeway.core.types import (
+    Acceptance,
+    Draft,
+    FinishReason,
+    FloatArray,
+    OutputDelta,
+    Request,
+)
 from leeway.drafters.base import DraftAsk, Drafter
 from leeway.engine.commit import commit
 from leeway.engine.compatibility import check_draft_rows
@@ -100,6 +107,13 @@ class Engine:
         check_sampling(request.sampling, self.parts.backend.vocab_size)
         if not request.prompt_token_ids:
             raise RequestError("the prompt is empty; give at least one token", param="prompt")
+        vocab_size = self.parts.backend.vocab_size
+        for token_id in request.prompt_token_ids:
+            if not 0 <= token_id < vocab_size:
+                raise RequestError(
+                    f"the prompt has the token id {token_id}; allowed: 0 to {vocab_size - 1}",
+                    param="prompt",
+                )
         most = self.config.num_speculative_tokens
         asked = request.num_speculative_tokens
         if asked is not None and not 0 <= asked <= most:
@@ -149,12 +163,7 @@ class Engine:
         plan = self._scheduler.plan()
         if not plan.decoding and not plan.prefilling:
             return []
-        try:
-            drafts = self._draft(plan)
-            output = self._forward(plan, drafts)
-            deltas = self._judge_and_commit(plan, drafts, output)
-        except LeewayError as error:
-            deltas = self._fail(plan, error)
+        deltas = self._run(plan)
         self._share_time(plan, time.perf_counter() - started)
         return [self._finish(delta) if delta.finish_reason else delta for delta in deltas]
 
@@ -169,6 +178,18 @@ class Engine:
             "kv_reserved_tokens": reserved,
             "kv_cache_usage": reserved / backend.capacity_tokens,
         }
+
+    def _run(self, plan: Plan) -> list[OutputDelta]:
+        """Draft, verify, judge, commit; what fails together is tried again one by one."""
+        try:
+            drafts = self._draft(plan)
+            output = self._forward(plan, drafts)
+        except LeewayError as error:
+            parts = plan.split()
+            if len(parts) == 1:
+                return [self._fail(one, error) for one in plan.members()]
+            return [delta for part in parts for delta in self._run(part)]
+        return self._judge_and_commit(plan, drafts, output)
 
     def _draft(self, plan: Plan) -> list[Draft]:
         """Return one draft a decoding sequence, empty where none is wanted or found."""
@@ -225,21 +246,19 @@ class Engine:
                 row += 1
         return deltas
 
-    def _settle(self, sequence: Sequence, draft: Draft, logits: Any) -> OutputDelta:  # noqa: ANN401
-        judgement = judge(sequence, draft, logits)
+    def _settle(self, sequence: Sequence, draft: Draft, logits: FloatArray) -> OutputDelta:
+        try:
+            judgement = judge(sequence, draft, logits)
+        except LeewayError as error:
+            return self._fail(sequence, error)
         context_len = self.parts.backend.context_len
         return commit(sequence, judgement, self._eos_token_ids, context_len)
 
-    def _fail(self, plan: Plan, error: LeewayError) -> list[OutputDelta]:
-        """End every sequence of a failed step; the others go on."""
-        deltas = []
-        for one in (*plan.decoding, *(sequence for sequence, _ in plan.prefilling)):
-            one.finish_reason = FinishReason.ERROR
-            request_id = one.request.request_id
-            deltas.append(
-                OutputDelta(request_id, (), (), "", finish_reason=FinishReason.ERROR, error=error)
-            )
-        return deltas
+    def _fail(self, sequence: Sequence, error: LeewayError) -> OutputDelta:
+        """Return the last delta of a sequence that cannot go on; the others do."""
+        reason = FinishReason.ERROR
+        sequence.finish_reason = reason
+        return OutputDelta(sequence.request.request_id, (), (), "", reason, error)
 
     def _share_time(self, plan: Plan, seconds: float) -> None:
         for one in plan.decoding:
@@ -257,7 +276,7 @@ class Engine:
         self._scheduler.remove(sequence)
         self.parts.drafter.forget(delta.request_id)
         receipt = sequence.receipt(self.parts.drafter.name)
-        self.totals.setdefault((receipt.law, receipt.drafter), Tally()).add(receipt.tally)
+        self._add_to_totals(receipt)
         if is_lossy(receipt):
             logger.info("%s", lossy_log_line(receipt, delta.request_id))
         return OutputDelta(
@@ -269,6 +288,14 @@ class Engine:
             error=delta.error,
             receipt=receipt,
         )
+
+    def _add_to_totals(self, receipt: Receipt) -> None:
+        """Replace the totals, so that another thread that reads them never sees half a sum."""
+        key = (receipt.law, receipt.drafter)
+        total = Tally()
+        total.add(self.totals.get(key, Tally()))
+        total.add(receipt.tally)
+        self.totals = {**self.totals, key: total}
 
 
 def _engage(law: Law, request: Request) -> Law:

@@ -10,7 +10,7 @@ from leeway.core.receipt import Receipt
 
 TYPICAL = ("typical",)
 CASCADES = ("opt", "diff", "tokenv1", "tokenv2", "tokenv3")
-_THRESHOLDS = ("delta", "alpha")
+_THRESHOLDS = ("delta", "alpha", "ratio", "log_gap")
 
 
 def is_lossy(receipt: Receipt) -> bool:

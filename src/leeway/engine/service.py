@@ -1,8 +1,9 @@
 """The engine on a thread of its own, with an asynchronous face.
 
 In: requests from an event loop. Out: asynchronous streams of deltas. The thread loads the engine,
-then steps it while there is work; only this thread touches it after that (validation, which changes
-nothing, excepted). Closing a stream early cancels its request within one step.
+then steps it while there is work; only this thread changes it after that. Other threads may check
+requests, and read `status` and `totals`, which are replaced whole and never changed. Closing a
+stream early cancels its request within one step.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class EngineService:
         self._arrivals: list[tuple[Request, Sink]] = []
         self._cancellations: list[str] = []
         self._sinks: dict[str, Sink] = {}
+        self._is_draining = False
         self._is_stopping = False
         self._thread = threading.Thread(target=self._run, name="leeway-engine", daemon=True)
 
@@ -52,6 +54,7 @@ class EngineService:
     def stop(self, drain_timeout_s: float = 30.0) -> None:
         """Let running requests finish for so long, then cancel what is left and end the thread."""
         with self._wake:
+            self._is_draining = True
             if self.state in ("loading", "ready"):
                 idle = self.state == "loading" or self._wake.wait_for(
                     lambda: not self._sinks or self.state != "ready", drain_timeout_s
@@ -69,8 +72,7 @@ class EngineService:
         Raises:
             LeewayError: the request is refused (before the first delta), or the engine failed.
         """
-        if self.state != "ready":
-            raise self.error or BackendError(f"the engine is {self.state}; try again later")
+        self._refuse_unless_ready()
         self.engine.check(request)
         loop = asyncio.get_running_loop()
         deltas: asyncio.Queue[OutputDelta] = asyncio.Queue()
@@ -80,6 +82,7 @@ class EngineService:
                 loop.call_soon_threadsafe(deltas.put_nowait, delta)
 
         with self._wake:
+            self._refuse_unless_ready()
             self._arrivals.append((request, deliver))
             self._sinks[request.request_id] = deliver
             self._wake.notify_all()
@@ -110,10 +113,15 @@ class EngineService:
             status.update(self._engine.status())
         return status
 
+    def _refuse_unless_ready(self) -> None:
+        if self.state != "ready" or self._is_draining:
+            state = "stopping" if self._is_draining else self.state
+            raise self.error or BackendError(f"the engine is {state}; try again later")
+
     def _run(self) -> None:
         try:
             self._engine = self._load()
-            self.state = "ready"
+            self._enter("ready")
             while self._take_orders():
                 for delta in self.engine.step():
                     self._deliver(delta)
@@ -123,9 +131,13 @@ class EngineService:
             logger.exception("the engine failed")
             self._give_up(BackendError(f"the engine failed: {error}"))
         else:
+            self._enter("stopped")
             self._cancel_all()
-            self.state = "stopped"
+
+    def _enter(self, state: State, error: LeewayError | None = None) -> None:
+        """Change state under the lock, so that no request arrives behind the last sweep."""
         with self._wake:
+            self.state, self.error = state, error
             self._wake.notify_all()
 
     def _take_orders(self) -> bool:
@@ -168,6 +180,6 @@ class EngineService:
 
     def _give_up(self, error: LeewayError) -> None:
         """Fail every request; later ones are refused with the same error."""
-        self.error, self.state = error, "failed"
+        self._enter("failed", error)
         for request_id in list(self._sinks):
             self._deliver(OutputDelta(request_id, (), (), "", FinishReason.ERROR, error=error))

@@ -12,14 +12,15 @@ from leeway.core.rng import MAX_SEED
 from leeway.core.types import SamplingParams
 
 MAX_LOGIT_BIAS = 100.0
+MIN_TEMPERATURE = 1e-5  # below, logits divided by it no longer fit a 32-bit float
 
 _RANGES: dict[str, tuple[float, float, str]] = {
-    "temperature": (0.0, 100.0, "0 (greedy) to 100"),
+    "temperature": (0.0, 100.0, "0 (greedy), or 0.00001 to 100"),
     "top_p": (0.0, 1.0, "above 0 to 1 (1 is off)"),
     "min_p": (0.0, 1.0, "0 (off) to 1"),
     "presence_penalty": (-2.0, 2.0, "-2 to 2 (0 is off)"),
     "frequency_penalty": (-2.0, 2.0, "-2 to 2 (0 is off)"),
-    "repetition_penalty": (0.0, 100.0, "above 0 to 100 (1 is off)"),
+    "repetition_penalty": (0.01, 100.0, "0.01 to 100 (1 is off)"),
 }
 
 
@@ -31,8 +32,8 @@ def check_sampling(params: SamplingParams, vocab_size: int) -> None:
             _refuse(name, value, allowed)
     if params.top_p == 0:
         _refuse("top_p", params.top_p, _RANGES["top_p"][2])
-    if params.repetition_penalty == 0:
-        _refuse("repetition_penalty", 0, _RANGES["repetition_penalty"][2])
+    if 0 < params.temperature < MIN_TEMPERATURE:
+        _refuse("temperature", params.temperature, _RANGES["temperature"][2])
     if params.top_k < 0:
         _refuse("top_k", params.top_k, "0 (off) or more")
     if params.max_tokens < 1:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from leeway.core.errors import BackendError
 from leeway.core.types import FloatArray, IntArray, Rows, SamplingParams
 
 _NUM_STRIPES = 64
@@ -26,7 +27,15 @@ def warp(logits: FloatArray, params: SamplingParams) -> Rows:
 
     Returns:
         Rows of the logits' dtype where dense (no truncation), float64 where compact.
+
+    Raises:
+        BackendError: a row has no largest finite logit.
     """
+    if not np.isfinite(logits.max(axis=-1)).all():
+        raise BackendError(
+            "the model's logits are not finite behind this text; check the model file's checksum, "
+            "or milder penalties and biases"
+        )
     if params.temperature == 0:
         best = logits.argmax(axis=-1)
         return pack([(best[i : i + 1], np.ones(1)) for i in range(len(best))])

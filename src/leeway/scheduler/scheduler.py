@@ -28,6 +28,17 @@ class Plan:
     decoding: tuple[Sequence, ...]
     prefilling: tuple[tuple[Sequence, int], ...]
 
+    def members(self) -> tuple[Sequence, ...]:
+        """Return every sequence of the step."""
+        return (*self.decoding, *(sequence for sequence, _ in self.prefilling))
+
+    def split(self) -> tuple[Plan, ...]:
+        """Return one plan a sequence."""
+        return (
+            *(Plan((one,), ()) for one in self.decoding),
+            *(Plan((), (one,)) for one in self.prefilling),
+        )
+
 
 class Scheduler:
     """Waiting and running sequences of one backend."""
@@ -90,10 +101,6 @@ class Scheduler:
         if sequence.handle is not None:
             self._backend.close(sequence.handle)
             sequence.handle = None
-
-    def sequences(self) -> tuple[Sequence, ...]:
-        """Return all sequences, running first."""
-        return (*self._running, *self._waiting)
 
     def plan(self) -> Plan:
         """Admit what fits and return the next step's work."""

@@ -71,10 +71,13 @@ def read_sampling(fields: SharedFields, max_tokens: int) -> SamplingParams:
     )
 
 
+_MAX_ID_DIGITS = 18
+
+
 def _read_logit_bias(raw: dict[str, float]) -> dict[int, float]:
     bias: dict[int, float] = {}
     for key, value in raw.items():
-        if not key.isascii() or not key.isdigit():
+        if not key.isascii() or not key.isdigit() or len(key) > _MAX_ID_DIGITS:
             raise RequestError(
                 f"logit_bias has the key {key!r}; keys are token ids in decimal",
                 param="logit_bias",

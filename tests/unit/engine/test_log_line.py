@@ -60,12 +60,12 @@ def test_prefix_of_every_law(info):
     ("options", "threshold"),
     [
         ({"alpha": 0.5, "off_set": "pi"}, "0.5"),
-        ({"rank": 3, "ratio": 0.1}, "3"),
+        ({"rank": 3, "ratio": 0.1}, "0.1"),
         ({"budget": 0.1}, "0.1"),
         ({"off_set": "coin"}, "none"),
     ],
 )
-def test_the_threshold_is_the_first_number(options, threshold):
+def test_the_threshold_is_the_knob_that_decides_what_is_kept(options, threshold):
     assert f" threshold={threshold} " in lossy_log_line(receipt("clip", options=options), "r")
 
 

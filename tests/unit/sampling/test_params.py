@@ -13,6 +13,8 @@ from leeway.sampling.params import check_sampling
     ("field", "value"),
     [
         ("temperature", -0.1),
+        ("temperature", 1e-40),
+        ("temperature", 9e-6),
         ("temperature", math.nan),
         ("temperature", math.inf),
         ("top_k", -1),
@@ -31,6 +33,7 @@ from leeway.sampling.params import check_sampling
         ("presence_penalty", 2.5),
         ("frequency_penalty", -3.0),
         ("repetition_penalty", 0.0),
+        ("repetition_penalty", 1e-38),
     ],
 )
 def test_out_of_range_is_refused_by_name(field, value):

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from leeway.core.errors import BackendError
 from leeway.core.types import Rows, SamplingParams
 from leeway.sampling.warp import softmax, warp
 
@@ -90,6 +91,29 @@ def test_truncations_off_give_dense_rows_of_the_same_dtype():
     assert rows.token_ids is None and rows.probs.dtype == np.float32
     assert np.allclose(rows.probs, softmax(logits * 2), atol=1e-6)
     assert np.allclose(rows.probs.sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize(
+    "params", [SamplingParams(), SamplingParams(temperature=0), SamplingParams(top_p=0.9)]
+)
+def test_logits_that_are_not_finite_are_an_error(bad, params):
+    logits = np.zeros((2, 50), dtype=np.float32)
+    logits[1, 7] = bad
+    with pytest.raises(BackendError, match="not finite"):
+        warp(logits, params)
+    with pytest.raises(BackendError, match="not finite"):
+        warp(np.full((1, 50), -np.inf), params)
+
+
+@pytest.mark.parametrize("temperature", [1e-5, 100.0])
+@pytest.mark.parametrize("options", [{}, {"top_k": 5}, {"top_p": 0.9}, {"min_p": 0.1}])
+def test_the_ends_of_the_temperature_range_give_proper_rows(temperature, options):
+    """With 32-bit logits as large as the largest penalties make them."""
+    logits = np.random.default_rng(1).normal(size=(3, 900)).astype(np.float32) * 30
+    logits[:, 5] *= 100
+    rows = warp(logits, SamplingParams(temperature=temperature, **options)).probs
+    assert np.isfinite(rows).all() and np.allclose(rows.sum(axis=1), 1, atol=1e-5)
 
 
 def test_logits_are_not_changed():

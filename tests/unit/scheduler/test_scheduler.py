@@ -59,26 +59,27 @@ def test_decoding_goes_on_beside_a_prefill():
 
 def test_admission_is_first_come_and_bounded_by_sequences():
     scheduler = Scheduler(backend(), max_num_seqs=2)
-    for name in "abc":
-        scheduler.add(sequence(name, 2))
-    scheduler.plan()
+    first, second, third = (sequence(name, 2) for name in "abc")
+    for one in (first, second, third):
+        scheduler.add(one)
+    assert names(scheduler.plan().members()) == ["a", "b"]
     assert (scheduler.num_running, scheduler.num_waiting) == (2, 1)
-    assert names(scheduler.sequences()) == ["a", "b", "c"]
-    scheduler.remove(scheduler.sequences()[0])
-    scheduler.plan()
+    scheduler.remove(first)
+    assert names(scheduler.plan().members()) == ["b", "c"]
     assert (scheduler.num_running, scheduler.num_waiting) == (2, 0)
 
 
 def test_admission_waits_for_the_whole_reservation_in_blocks():
     target = backend(capacity_tokens=16, block_len=4)
     scheduler = Scheduler(target, max_num_seqs=4)
-    scheduler.add(sequence("a", 5, max_tokens=4))
+    first = sequence("a", 5, max_tokens=4)
+    scheduler.add(first)
     scheduler.add(sequence("b", 2, max_tokens=4))
     scheduler.plan()
     assert scheduler.num_reserved_tokens == 12
     assert (scheduler.num_running, scheduler.num_waiting) == (1, 1)
     assert target.num_open() == 1
-    scheduler.remove(scheduler.sequences()[0])
+    scheduler.remove(first)
     assert target.num_open() == 0
     scheduler.plan()
     assert scheduler.num_running == 1 and scheduler.num_reserved_tokens == 8
@@ -87,11 +88,25 @@ def test_admission_waits_for_the_whole_reservation_in_blocks():
 def test_a_waiting_request_can_be_removed():
     target = backend()
     scheduler = Scheduler(target, max_num_seqs=1)
-    for name in "ab":
-        scheduler.add(sequence(name, 2))
+    first, second = sequence("a", 2), sequence("b", 2)
+    scheduler.add(first)
+    scheduler.add(second)
     scheduler.plan()
-    scheduler.remove(scheduler.sequences()[1])
+    scheduler.remove(second)
     assert (scheduler.num_running, scheduler.num_waiting, target.num_open()) == (1, 0, 1)
+
+
+def test_a_plan_splits_into_one_a_sequence():
+    scheduler = Scheduler(backend(), max_num_seqs=4)
+    first, second = sequence("a", 3), sequence("b", 4)
+    scheduler.add(first)
+    scheduler.plan()
+    first.num_cached = 3
+    first.token_ids.append(2)
+    scheduler.add(second)
+    parts = scheduler.plan().split()
+    assert [part.decoding for part in parts] == [(first,), ()]
+    assert [part.prefilling for part in parts] == [(), ((second, 4),)]
 
 
 @pytest.mark.parametrize("prompt_len", [64, 65, 200])

@@ -48,7 +48,7 @@ def test_stop_strings_have_a_cap():
         read_sampling(chat(stop=["x"] * 17), 1)
 
 
-@pytest.mark.parametrize("key", ["a", "-1", "1.0", "", "²"])
+@pytest.mark.parametrize("key", ["a", "-1", "1.0", "", "²", "9" * 5000])
 def test_a_logit_bias_key_must_be_a_token_id(key):
     with pytest.raises(RequestError, match="logit_bias has the key"):
         read_sampling(chat(logit_bias={key: 1.0}), 1)

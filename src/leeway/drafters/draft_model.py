@@ -19,6 +19,9 @@ from leeway.drafters.base import DraftAsk
 from leeway.sampling import penalties
 from leeway.sampling.warp import pack, softmax, warp
 
+MAX_SHARED_BACKLOG = 16
+"""Tokens that a request may bring to a forward with others; a longer backlog is fed alone."""
+
 
 @dataclass(slots=True)
 class _Follower:
@@ -61,9 +64,13 @@ class ModelDrafter:
         self._followers: dict[str, _Follower] = {}
 
     def propose(self, asks: Sequence[DraftAsk]) -> list[Draft]:
-        """Return drafts of the length asked for, shorter only at the draft model's context end."""
+        """Return drafts of the length asked for.
+
+        Shorter only at the draft model's context end, and empty while the draft model still reads
+        a long prompt: one chunk a step, so that nobody waits for it.
+        """
         growing = [_Growing(ask, self._follow(ask)) for ask in asks]
-        pending = [one for one in growing if self._room(one) > 0]
+        pending = [one for one in growing if self._room(one) > 0 and self._catch_up(one)]
         while pending:
             logits = self._feed(pending)
             for one, row in zip(pending, logits, strict=True):
@@ -97,18 +104,24 @@ class ModelDrafter:
         room = self._backend.context_len - len(one.ask.token_ids) - len(one.token_ids)
         return min(one.ask.num_draft_tokens - len(one.token_ids), room)
 
+    def _catch_up(self, one: _Growing) -> bool:
+        """Feed at most one chunk of a long backlog; return whether the rest fits a shared forward.
+
+        Depends on this request alone, so that its drafts do not depend on its company.
+        """
+        backlog = _not_yet_fed(one)
+        if len(backlog) > MAX_SHARED_BACKLOG:
+            chunk = backlog[: min(self._backend.prefill_chunk_len, len(backlog) - 1)]
+            self._forward([one], [chunk], num_logit_rows=0)
+            backlog = backlog[len(chunk) :]
+        return len(backlog) <= MAX_SHARED_BACKLOG
+
     def _feed(self, pending: Sequence[_Growing]) -> FloatArray:
         """Bring every cache up to its draft's last token; return [len(pending), vocab] logits."""
-        todo = [_not_yet_fed(one) for one in pending]
-        chunk_len = self._backend.prefill_chunk_len
-        for one, tokens in zip(pending, todo, strict=True):
-            while len(tokens) > chunk_len:
-                self._forward([one], [tokens[:chunk_len]], num_logit_rows=0)
-                del tokens[:chunk_len]
-        return self._forward(pending, todo, num_logit_rows=1)
+        return self._forward(pending, [_not_yet_fed(one) for one in pending], num_logit_rows=1)
 
     def _forward(
-        self, pending: Sequence[_Growing], tokens: list[list[int]], num_logit_rows: int
+        self, pending: Sequence[_Growing], tokens: Sequence[Sequence[int]], num_logit_rows: int
     ) -> FloatArray:
         inputs = [
             SequenceInput(one.follower.handle, new, num_logit_rows)

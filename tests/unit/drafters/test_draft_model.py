@@ -93,7 +93,22 @@ def test_a_batch_equals_singles(backend):
         assert np.array_equal(dense(alone), dense(draft))
 
 
-def test_drafts_stop_at_the_context_end_and_forget_frees_the_cache(backend):
+def test_a_long_prompt_is_read_one_chunk_a_step_and_the_drafts_are_the_same(backend):
+    tokens = [index % VOCAB for index in range(37)]
+    drafter = ModelDrafter(backend, VOCAB)
+    drafts = [drafter.propose([ask(tokens)])[0] for _ in range(6)]
+    assert [len(draft.token_ids) for draft in drafts] == [0, 0, 0, 0, 0, 3]
+    assert backend.cached_len(0) == 37 + 2
+    big = TabularBackend(backend.table, 2, context_len=40, prefill_chunk_len=64)
+    at_once = ModelDrafter(big, VOCAB).propose([ask(tokens)])[0]
+    assert drafts[-1].token_ids == at_once.token_ids
+    assert np.array_equal(dense(drafts[-1]), dense(at_once))
+
+
+def test_drafts_stop_at_the_context_end_and_forget_frees_the_cache():
+    backend = TabularBackend(
+        random_table(VOCAB, 2, seed=1), 2, context_len=40, prefill_chunk_len=64
+    )
     drafter = ModelDrafter(backend, VOCAB)
     assert len(drafter.propose([ask([0] * 38)])[0].token_ids) == 2
     assert drafter.propose([ask([0] * 40, request_id="full")])[0].token_ids == ()

@@ -50,7 +50,7 @@ def test_whole_streamed_and_plain_greedy_answers_are_one_text(client):
 
 
 def test_a_seed_gives_one_text_and_a_lossy_law_says_what_it_cost(client):
-    fields = {"temperature": 1, "seed": 5, "extra_body": {"speculative": {"law": "medusa"}}}
+    fields = {"temperature": 0.3, "seed": 5, "extra_body": {"speculative": {"law": "medusa"}}}
     first, second = ask(client, **fields), ask(client, **fields)
     assert first.choices[0].message.content == second.choices[0].message.content
     receipt = first.model_extra["metrics"]["speculative_decoding"]

@@ -88,7 +88,8 @@ class Sequence:
         return History(self.prompt_ids, self.output_counts)
 
     def receipt(self, drafter: str) -> Receipt:
-        """Return the receipt of what ran."""
+        """Return the receipt of what ran, its identities checked."""
+        self.tally.check()
         return Receipt(
             law=self.law.info.name,
             options=dict(self.law.options),

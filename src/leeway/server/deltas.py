@@ -45,7 +45,7 @@ class Timing:
         self.last_at = now
 
 
-OnFinish = Callable[[Request, Receipt, Timing, bool], None]
+OnFinish = Callable[[Receipt, Timing, bool], None]
 _Item = tuple[int, OutputDelta | BaseException]
 
 
@@ -116,20 +116,18 @@ class DeltaQueue:
                 async for delta in deltas:
                     if delta.token_ids:
                         timing.mark(time.monotonic())
-                    self._queue.put_nowait((index, self._judge(request, delta, timing)))
+                    self._queue.put_nowait((index, self._judge(delta, timing)))
                     if delta.finish_reason is not None:
                         return
             raise RuntimeError(f"the stream of request {request.request_id} ended too early")
         except Exception as error:  # any failure belongs to the reader of the queue
             self._queue.put_nowait((index, error))
 
-    def _judge(
-        self, request: Request, delta: OutputDelta, timing: Timing
-    ) -> OutputDelta | BaseException:
+    def _judge(self, delta: OutputDelta, timing: Timing) -> OutputDelta | BaseException:
         """Return the delta, or the error that it stands for; report what finished."""
         if delta.receipt is not None:
             is_whole = delta.finish_reason in (FinishReason.STOP, FinishReason.LENGTH)
-            self._on_finish(request, delta.receipt, timing, is_whole)
+            self._on_finish(delta.receipt, timing, is_whole)
         if delta.error is not None:
             return delta.error
         if delta.finish_reason is FinishReason.CANCELLED:

@@ -11,7 +11,6 @@ from leeway.acceptance.base import Law
 from leeway.core.config import ServerConfig
 from leeway.core.errors import UnknownModelError
 from leeway.core.receipt import Receipt
-from leeway.core.types import Request
 from leeway.server.deltas import Timing
 from leeway.server.errors import refuse_unready
 from leeway.server.law_ceiling import LawCeiling
@@ -76,7 +75,7 @@ class ServerState:
             self._fingerprint = "fp_" + digest.hexdigest()[:12]
         return self._fingerprint
 
-    def report(self, request: Request, receipt: Receipt, timing: Timing, is_whole: bool) -> None:
+    def report(self, receipt: Receipt, timing: Timing, is_whole: bool) -> None:
         """Take note of an answer that ended: its latencies, if it is whole."""
         if is_whole:
             self.metrics.observe(receipt, timing)

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from leeway.core.config import EngineConfig, engine_config
-from leeway.core.errors import ConfigError
+from leeway.core.errors import ConfigError, RequestError
 from leeway.core.receipt import Receipt
 from leeway.core.types import (
     Acceptance,
@@ -91,7 +91,17 @@ class LLM:
         return tuple(prompt)
 
     def encode_messages(self, messages: Sequence[Message]) -> tuple[int, ...]:
-        """Return the token ids of a conversation under the model's chat template."""
+        """Return the token ids of a conversation under the model's chat template.
+
+        Raises:
+            RequestError: the messages are not a list of role and content, or the template refuses.
+        """
+        if isinstance(messages, str):
+            raise RequestError(
+                "messages is text; give a list such as [{'role': 'user', 'content': TEXT}], or use "
+                "generate for a raw prompt",
+                param="messages",
+            )
         text = self.engine.parts.chat_template.render(messages)
         return tuple(self.engine.parts.tokenizer.encode(text, add_special=False))
 

@@ -93,6 +93,13 @@ def test_a_lossy_law_at_temperature_zero_is_engaged_as_greedy_match():
     assert receipt.tally.loss_tv_max == 0
 
 
+def test_a_preset_keeps_its_name_beside_the_law_that_it_stands_for():
+    request = Request("a", (0,), SamplingParams(max_tokens=5), Acceptance("medusa"))
+    receipt = run_all(engine_for(), request)["a"][-1].receipt
+    assert (receipt.requested_law, receipt.law) == ("medusa", "typical")
+    assert receipt.options["eps"] == 0.09
+
+
 def test_raw_rows_act_at_temperature_zero_because_asked_to():
     options = {"alpha": 0.99, "rows": "raw", "off_set": "coin"}
     engine = engine_for(acceptance=Acceptance("tokenv3", options))

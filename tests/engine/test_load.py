@@ -7,7 +7,7 @@ from tests.support.tabular_engine import ask, run_all, token_ids
 from tests.support.tiny_models import write_tiny_gguf, write_tiny_hf_folder
 
 from leeway.core.config import engine_config
-from leeway.core.errors import ConfigError
+from leeway.core.errors import ConfigError, RequestError
 from leeway.core.types import SamplingParams
 from leeway.engine.load import load_engine
 from leeway.llm import LLM
@@ -109,3 +109,13 @@ def test_settings_beside_a_whole_configuration_are_refused(target):
     config = engine_config(model=str(target))
     with pytest.raises(ConfigError, match="typical_threshold beside a whole EngineConfig"):
         LLM(config, typical_threshold=0.3)
+
+
+def test_text_for_messages_is_refused_with_the_right_shape(target):
+    with LLM(str(target), kv_memory="4MiB") as llm, pytest.raises(RequestError, match="'role'"):
+        llm.chat("hello")
+
+
+def test_more_cache_than_memory_is_refused(target):
+    with pytest.raises(ConfigError, match="more than the [0-9]+ bytes of memory that are free"):
+        load_engine(engine_config(model=str(target), kv_memory="900TiB"))

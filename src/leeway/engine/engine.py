@@ -136,11 +136,10 @@ class Engine:
         seed = request.sampling.seed
         seed = secrets.randbits(53) if seed is None else seed
         asked = request.num_speculative_tokens
-        requested = self.build_law(request.acceptance)
         sequence = Sequence(
             request=request,
-            law=_engage(requested, request),
-            requested_law=requested.info.name,
+            law=_engage(self.build_law(request.acceptance), request),
+            requested_law=(request.acceptance or self.config.acceptance).law,
             num_speculative_tokens=self.config.num_speculative_tokens if asked is None else asked,
             seed=seed,
             coins=self.parts.make_coins(seed),

@@ -82,9 +82,10 @@ class Scheduler:
         needed, capacity = self._reserved(request), self._backend.capacity_tokens
         if needed > capacity:
             raise CapacityError(
-                f"the request may need {needed} cache slots (prompt {prompt_len} tokens, "
-                f"max_tokens {request.sampling.max_tokens}) and the KV cache has {capacity}: "
-                "lower max_tokens, shorten the prompt, or start with a larger --kv-memory",
+                f"the request may need {needed} cache slots (prompt {prompt_len} tokens + "
+                f"max_tokens {request.sampling.max_tokens}, at most the context, rounded up to "
+                f"blocks of {self._backend.block_len}) and the KV cache has {capacity}: lower "
+                "max_tokens, shorten the prompt, or start with a larger --kv-memory",
                 param="max_tokens",
             )
 

@@ -131,5 +131,5 @@ def _model(state: ServerState) -> dict[str, str | int]:
         "object": "model",
         "created": state.started_at,
         "owned_by": "leeway",
-        "max_model_len": parts.backend.context_len,
+        "max_model_len": min(parts.backend.context_len, parts.backend.capacity_tokens),
     }

@@ -17,6 +17,8 @@ from leeway.server.law_ceiling import LawCeiling
 from leeway.server.metrics import ServerMetrics
 from leeway.server.service_protocol import ServedEngine, Service
 
+_SIZES = ("kv_cache_bytes", "capacity_tokens", "prefill_chunk_len", "INFERENCE_NUM_THREADS")
+
 
 @dataclass(slots=True)
 class ServerState:
@@ -59,12 +61,13 @@ class ServerState:
         return served
 
     def fingerprint(self) -> str:
-        """Return a short hash of everything that decides what a seed yields."""
+        """Return a short hash of what the server was set to that decides what a seed yields."""
         if not self._fingerprint:
             engine = self.engine()
+            settings = engine.parts.backend.describe()
             facts = {
                 "model": engine.parts.model_name,
-                "backend": engine.parts.backend.describe(),
+                "backend": {name: settings[name] for name in settings if name not in _SIZES},
                 "law": engine.law.info.name,
                 "options": dict(engine.law.options),
                 "drafter": engine.config.drafter,

@@ -119,7 +119,7 @@ def test_a_prompt_as_long_as_the_context_is_refused_with_the_numbers(prompt_len)
 def test_what_can_never_fit_the_cache_is_refused_with_the_numbers():
     scheduler = Scheduler(backend(context_len=64, capacity_tokens=32), max_num_seqs=1)
     scheduler.check_fits(sequence("a", 20, max_tokens=12).request)
-    with pytest.raises(CapacityError, match=r"36 cache slots.*20 tokens.*13.*has 32"):
+    with pytest.raises(CapacityError, match=r"36 cache slots.*20 tokens.*13.*blocks of 4.*has 32"):
         scheduler.check_fits(sequence("a", 20, max_tokens=13).request)
 
 

@@ -52,12 +52,18 @@ def num_cache_blocks(
     can use.
 
     Raises:
-        ConfigError: not one block fits.
+        ConfigError: not one block fits, or more is asked for than is free.
     """
+    free = free_memory_bytes() if free_bytes is None else free_bytes
     if kv_memory_bytes is None:
-        free = free_memory_bytes() if free_bytes is None else free_bytes
         share = int(free * DEFAULT_FREE_RATE) // block_bytes
         return max(1, min(share, blocks_per_sequence * max_num_seqs))
+    if kv_memory_bytes > free:
+        raise ConfigError(
+            f"kv_memory_bytes {kv_memory_bytes} is more than the {free} bytes of memory that are "
+            "free; lower --kv-memory, or leave it out to take a share of what is free",
+            param="kv_memory_bytes",
+        )
     num_blocks = kv_memory_bytes // block_bytes
     if num_blocks < 1:
         raise ConfigError(

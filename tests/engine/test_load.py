@@ -117,5 +117,5 @@ def test_text_for_messages_is_refused_with_the_right_shape(target):
 
 
 def test_more_cache_than_memory_is_refused(target):
-    with pytest.raises(ConfigError, match="more than the [0-9]+ bytes of memory that are free"):
+    with pytest.raises(ConfigError, match=r"more than the [0-9]+ bytes of memory that are free"):
         load_engine(engine_config(model=str(target), kv_memory="900TiB"))

@@ -48,7 +48,12 @@ def test_default_is_a_share_of_the_free_memory_bounded_by_need() -> None:
 
 def test_stated_memory_is_used_to_the_last_whole_block() -> None:
     assert blocks(kv_memory_bytes=100) == 1
-    assert blocks(kv_memory_bytes=12399) == 123
+    assert blocks(kv_memory_bytes=12399, free_bytes=12399) == 123
+
+
+def test_more_than_is_free_is_refused() -> None:
+    with pytest.raises(ConfigError, match="5001 is more than the 5000 bytes"):
+        blocks(kv_memory_bytes=5001)
 
 
 def test_memory_for_no_block_is_refused() -> None:

@@ -49,9 +49,16 @@ law_option = { delta = 0.3, off_set = "coin" }
 ## Choosing a law
 
 `--typical-threshold` chooses typical acceptance, `--cascade-threshold` (with `--cascade-rule`) a
-cascade, `--law` with `--law-option` any law that `leeway laws` lists. Two of them together are
-refused. `--typical-threshold 0` and `--cascade-threshold off` take back what a lower layer says.
-Without any of them the law is `rejection`, which is exact.
+cascade, `--law` with `--law-option` any law that `leeway laws` lists. Without any of them the law is
+`rejection`, which is exact.
+
+The law is one whole. The highest layer that names one, in whichever of the three ways, decides;
+law settings of lower layers, options included, are then set aside. With the file above,
+`--law block`, `--typical-threshold 0.5` and `--cascade-threshold 0.5` each give just that law. A
+layer above the one that decides may set options: `--law-option delta=0.5` alone keeps the file's
+law and its other options, key by key. `--typical-threshold 0` switches off typical acceptance and
+`--cascade-threshold off` a cascade that a lower layer chose, `--law none` any law; what is left is
+`rejection`. Two different laws named within one layer are refused.
 
 ## Output
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from leeway.cli.call import Screen
 from leeway.core.config import Config
@@ -39,9 +39,8 @@ def naming_origins(config: Config) -> Iterator[None]:
     try:
         yield
     except LawError as error:
-        options = config.values["law_option"]
-        is_own = error.param in cast(Mapping[str, object], options.value or {})
-        origin = options.origin if is_own else config.engine.origin("acceptance")
+        law_origin = config.engine.origin("acceptance")
+        origin = config.engine.origins.get(f"acceptance.{error.param}", law_origin)
         raise LawError(f"{error.message} (from {origin})", param=error.param) from None
     except RequestError as error:
         item = config.values.get(error.param or "")

@@ -1,8 +1,10 @@
 """Configuration: every setting, read once, with where it came from.
 
-Precedence: flag > environment > file > default. The file is `--config` or `LEEWAY_CONFIG`, else
-`./leeway.toml`, else `leeway/config.toml` in the user's configuration folder; the first found is
-the only one read. An unknown key or an unknown `LEEWAY_` variable is an error that names it.
+Precedence: flag > environment > file > default, setting by setting; the law is one whole, decided
+by the highest layer that names one (see `config_acceptance`). The file is `--config` or
+`LEEWAY_CONFIG`, else `./leeway.toml`, else `leeway/config.toml` in the user's configuration folder;
+the first found is the only one read. An unknown key or an unknown `LEEWAY_` variable is an error
+that names it.
 
 In: flags as a mapping, the environment, a TOML file. Out: one frozen `Config`. No other module
 reads the environment. Deliberately does not know which laws or models exist.
@@ -12,13 +14,18 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, cast
 
-from leeway.core.config_acceptance import Value, resolve_acceptance
+from leeway.core.config_acceptance import (
+    LawSettings,
+    Value,
+    merge_law_layers,
+    resolve_acceptance,
+)
 from leeway.core.config_settings import DEFAULT_MODEL, ENV_PREFIX, SETTINGS
 from leeway.core.config_values import DEFAULT_ORIGIN, Layer, Origin
 from leeway.core.errors import ConfigError, did_you_mean
@@ -28,6 +35,8 @@ WeightsName = Literal["int8", "int4", "16bit", "f32"]
 KVCacheName = Literal["16bit", "u8"]
 RowShape = Literal["stable", "fast"]
 DrafterName = Literal["none", "ngram", "draft_model"]
+
+_Raw = Mapping[str, tuple[object, Origin]]
 
 CONFIG_ENV = ENV_PREFIX + "CONFIG"
 CONFIG_NAME = "leeway.toml"
@@ -49,8 +58,9 @@ def default_cache_dir(environ: Mapping[str, str] | None = None) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
-    """What an engine is built from. `origins` says by field name where a value came from.
+    """What an engine is built from.
 
+    `origins` says by field name where a value came from, by `acceptance.NAME` for a law's options.
     `kv_memory_bytes` None takes what is free, `num_threads` None all cores. `draft_model` is set
     exactly when `drafter` is `draft_model`.
     """
@@ -138,11 +148,20 @@ def resolve(
     """
     env = os.environ if environ is None else environ
     file = _find_file(config_path, env, Path.cwd() if cwd is None else cwd)
-    raw = _file_layer(file) | _env_layer(env)
-    for name, value in (flags or {}).items():
-        if value is not None:
-            raw[name] = (value, Origin("flag", SETTINGS[name].flag))
-    return _build({name: _read(name, *raw[name]) for name in raw}, env, file)
+    typed = {
+        name: (value, Origin("flag", SETTINGS[name].flag))
+        for name, value in (flags or {}).items()
+        if value is not None
+    }
+    layers: list[_Raw] = [typed, _env_layer(env), _file_layer(file)]
+    raw = {name: item for layer in reversed(layers) for name, item in layer.items()}
+    plain = {name: _read(name, *raw[name]) for name in raw if not _is_law(name)}
+    law = merge_law_layers(_law_layers(layers))
+    for name in raw:
+        if _is_law(name) and name not in law.values:
+            assert law.decider is not None
+            plain[name] = _set_aside(name, law.decider)
+    return _build(plain, law, env, file)
 
 
 def engine_config(**settings: object) -> EngineConfig:
@@ -181,7 +200,8 @@ def engine_config(**settings: object) -> EngineConfig:
         origin = Origin("api", "argument acceptance")
         given["law"] = Value(acceptance.law, origin)
         given["law_option"] = Value(dict(acceptance.options), origin)
-    return _build(given, os.environ, None).engine
+    law = merge_law_layers([{name: item for name, item in given.items() if _is_law(name)}])
+    return _build(given, law, os.environ, None).engine
 
 
 def _read(name: str, raw: object, origin: Origin) -> Value:
@@ -191,6 +211,21 @@ def _read(name: str, raw: object, origin: Origin) -> Value:
     except ValueError as reason:
         shown = "(hidden)" if setting.is_secret else repr(raw)
         raise ConfigError(f"{name} {shown} (from {origin}) {reason}", param=name) from None
+
+
+def _is_law(name: str) -> bool:
+    return SETTINGS[name].group == "law"
+
+
+def _law_layers(layers: Sequence[_Raw]) -> Iterator[dict[str, Value]]:
+    """Yield the law settings of each layer; a layer that nobody asks for is not even checked."""
+    for layer in layers:
+        yield {name: _read(name, *layer[name]) for name in layer if _is_law(name)}
+
+
+def _set_aside(name: str, decider: Origin) -> Value:
+    """Return the default of a setting that a higher layer's choice makes void."""
+    return Value(SETTINGS[name].default, Origin("default", f"default (set aside by {decider})"))
 
 
 def _base_dir(env: Mapping[str, str], variable: str, fallback: str) -> Path:
@@ -251,7 +286,10 @@ def _env_layer(env: Mapping[str, str]) -> dict[str, tuple[object, Origin]]:
     return layer
 
 
-def _build(given: dict[str, Value], env: Mapping[str, str], file: Path | None) -> Config:
+def _build(
+    given: Mapping[str, Value], law: LawSettings, env: Mapping[str, str], file: Path | None
+) -> Config:
+    given = {**given, **law.values}
     values = {
         name: given.get(name, Value(setting.default, DEFAULT_ORIGIN))
         for name, setting in SETTINGS.items()
@@ -259,15 +297,16 @@ def _build(given: dict[str, Value], env: Mapping[str, str], file: Path | None) -
     if values["cache_dir"].value is None:
         values["cache_dir"] = Value(default_cache_dir(env), values["cache_dir"].origin)
     _resolve_drafter(values)
-    acceptance, law_origin = resolve_acceptance(values)
+    chosen = resolve_acceptance(values, law.options)
     origins: dict[str, Origin] = {name: value.origin for name, value in values.items()}
-    origins |= {"acceptance": law_origin, "kv_memory_bytes": origins["kv_memory"]}
+    origins |= {f"acceptance.{key}": origin for key, origin in chosen.option_origins.items()}
+    origins |= {"acceptance": chosen.origin, "kv_memory_bytes": origins["kv_memory"]}
     plain = cast(dict[str, Any], {name: value.value for name, value in values.items()})
     same_name = [name for name in EngineConfig.__dataclass_fields__ if name in plain]
     engine = EngineConfig(
         **{name: plain[name] for name in same_name},
         kv_memory_bytes=plain["kv_memory"],
-        acceptance=acceptance,
+        acceptance=chosen.acceptance,
         origins=MappingProxyType(origins),
     )
     server = ServerConfig(
@@ -284,7 +323,23 @@ def _build(given: dict[str, Value], env: Mapping[str, str], file: Path | None) -
 
 
 def _resolve_drafter(values: dict[str, Value]) -> None:
-    """Let `draft_model` imply its drafter; refuse either without the other."""
+    """Let `draft_model` imply its drafter; refuse either without the other, and idle weights."""
+    _resolve_draft_model(values)
+    drafter, weights = values["drafter"], values["draft_weights"]
+    if drafter.value == "draft_model" or not weights.is_given:
+        return
+    deciders = [item.origin for item in (drafter, values["draft_model"]) if item.is_given]
+    above = [origin for origin in deciders if origin.is_above(weights.origin)]
+    if not above:
+        raise ConfigError(
+            f"draft_weights {weights.value!r} (from {weights.origin}) does nothing without a draft "
+            "model; give --draft-model as well or drop it",
+            param="draft_weights",
+        )
+    values["draft_weights"] = _set_aside("draft_weights", above[0])
+
+
+def _resolve_draft_model(values: dict[str, Value]) -> None:
     drafter, model = values["drafter"], values["draft_model"]
     if drafter.value == "draft_model" and model.value is None:
         raise ConfigError(

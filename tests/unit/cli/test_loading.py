@@ -50,6 +50,7 @@ def config(**flags):
     [
         (LawError("no", param="law"), "--law"),
         (LawError("no", param="c1"), "--law-option"),
+        (LawError("no", param="c2"), "--law"),
         (RequestError("no", param="top_p"), "LEEWAY_TOP_P"),
     ],
 )

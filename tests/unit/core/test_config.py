@@ -101,6 +101,7 @@ def test_every_setting_can_be_given_by_flag_environment_and_file(home, tmp_path,
         "typical_eps": ("typical_threshold", "0.3"),
         "cascade_rule": ("cascade_threshold", "0.5"),
         "law_option": ("law", "clip"),
+        "draft_weights": ("draft_model", "d.gguf"),
     }
     both = {name: written[name]} | dict([needs[name]] if name in needs else [])
     by_flag = resolved(home, tmp_path, flags=both)
@@ -259,6 +260,41 @@ class TestDrafter:
             home, tmp_path, flags={"drafter": "ngram"}, env={"LEEWAY_DRAFT_MODEL": "d"}
         )
         assert (config.engine.drafter, config.engine.draft_model) == ("ngram", None)
+
+    @pytest.mark.parametrize(
+        ("layers", "origin"),
+        [
+            ({"flags": {"draft_weights": "int4"}}, "--draft-weights"),
+            ({"flags": {"draft_weights": "int4", "drafter": "none"}}, "--draft-weights"),
+            ({"env": {"LEEWAY_DRAFT_WEIGHTS": "int8"}}, "LEEWAY_DRAFT_WEIGHTS"),
+            ({"file": 'draft_weights = "int4"\n'}, "leeway.toml: draft_weights"),
+            (
+                {"flags": {"draft_weights": "int4"}, "env": {"LEEWAY_DRAFTER": "ngram"}},
+                "--draft-weights",
+            ),
+        ],
+    )
+    def test_draft_weights_need_a_draft_model(self, home, tmp_path, layers, origin):
+        message = refusal(home, tmp_path, **layers)
+        assert "draft_weights 'int" in message and origin in message
+        assert "does nothing without a draft model; give --draft-model" in message
+
+    @pytest.mark.parametrize("flags", [{"drafter": "none"}, {"draft_model": "off"}])
+    def test_draft_weights_of_a_lower_layer_are_set_aside(self, home, tmp_path, flags):
+        file = 'draft_model = "d"\ndraft_weights = "int4"\n'
+        config = resolved(home, tmp_path, flags=flags, file=file)
+        assert (config.engine.draft_model, config.engine.draft_weights) == (None, "int8")
+        assert "set aside by --d" in config.engine.origin("draft_weights").name
+
+    def test_draft_weights_go_with_a_model_of_another_layer(self, home, tmp_path):
+        config = resolved(
+            home, tmp_path, flags={"draft_weights": "int4"}, file='draft_model = "d"\n'
+        )
+        assert config.engine.draft_weights == "int4"
+
+    def test_draft_weights_argument_alone_is_refused(self):
+        with pytest.raises(ConfigError, match="argument draft_weights"):
+            engine_config(draft_weights="int4")
 
 
 class TestEngineConfig:

@@ -80,9 +80,14 @@ class LLM:
         else:
             given = settings if model is None else {"model": model, **settings}
             config = engine_config(**given)
-        self.engine: Engine = load_engine(config, on_progress)
-        self._numbers = itertools.count()
-        self._inboxes: dict[str, deque[OutputDelta]] = {}
+        self._take(load_engine(config, on_progress))
+
+    @classmethod
+    def from_engine(cls, engine: Engine) -> LLM:
+        """Return the face of an engine that is already built."""
+        llm = cls.__new__(cls)
+        llm._take(engine)
+        return llm
 
     def encode(self, prompt: Prompt) -> tuple[int, ...]:
         """Return the token ids of a raw prompt; ids are taken as they are."""
@@ -169,6 +174,11 @@ class LLM:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _take(self, engine: Engine) -> None:
+        self.engine = engine
+        self._numbers = itertools.count()
+        self._inboxes: dict[str, deque[OutputDelta]] = {}
 
     def _complete(
         self,

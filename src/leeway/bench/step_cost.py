@@ -31,9 +31,10 @@ from leeway.engine.engine import Engine
 DEFINITIONS = {
     "forward": "one backend call that appends M tokens to a sequence of C cached tokens and gives "
     "logits for all M; roll-back not timed; steady: behind one of the same rows and context; "
-    "first: behind one of another",
-    "row shape": "stable pads a forward of one row to two, so that its logits equal those of more "
-    "rows to the bit; fast does not (`--row-shape fast` measures that)",
+    "first: behind one of another (ten forwards of the cell lie between the two, untimed)",
+    "row shape": "stable pads a block of one row to two, so that its logits equal those of more "
+    "rows to the bit, and for a while to the rows of the last one, whose shape is ready; fast "
+    "never pads (`--row-shape fast` measures that)",
     "prefill": "prompt tokens / wall time of the forwards that feed them to an empty sequence, "
     "logits for the last token only",
     "load": "imports, opening the model, building and compiling it; a model in the cache is not "
@@ -45,6 +46,7 @@ DEFINITIONS = {
     "peak memory": "most memory resident in this process so far",
 }
 _STEADY_IN_A_TURN = 3
+_SETTLING = 10  # untimed: a backend may keep the last forward's shape for some forwards
 _OVERHEAD_TOKENS = 32
 
 Item = TypeVar("Item")
@@ -108,11 +110,11 @@ def measure_forwards(
                 handle = handles[cell.context_len]
                 times = [
                     _time_forward(backend, handle, cell, token_ids)
-                    for _ in range(1 + _STEADY_IN_A_TURN)
+                    for _ in range(1 + _SETTLING + _STEADY_IN_A_TURN)
                 ]
                 if turn >= 0:
                     first[cell].append(times[0])
-                    steady[cell].extend(times[1:])
+                    steady[cell].extend(times[1 + _SETTLING :])
     finally:
         for handle in handles.values():
             backend.close(handle)

@@ -16,10 +16,7 @@ ARMS = (
 
 
 def tabular_llm():
-    llm = LLM.__new__(LLM)
-    llm.engine = make_engine(TABLE, drafter="draft_model", draft_table=DRAFT_TABLE)
-    llm._numbers = iter(range(10**6))
-    return llm
+    return LLM.from_engine(make_engine(TABLE, drafter="draft_model", draft_table=DRAFT_TABLE))
 
 
 def results(**limits):

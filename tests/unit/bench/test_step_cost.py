@@ -50,7 +50,7 @@ def test_forwards_are_timed_alone_and_leave_no_sequence(clock):
     found = step_cost.measure_forwards(backend, cells, [0, 1, 2], 5)
     steady, first = Samples(101.0, 101.0, 101.0, 6), Samples(101.0, 101.0, 101.0, 2)
     assert found == {cell: ForwardTimes(steady, first) for cell in cells}
-    assert clock.forwards == 8 // 4 + 16 // 4 + 3 * (1 + 2) * 4
+    assert clock.forwards == 8 // 4 + 16 // 4 + 3 * (1 + 2) * (1 + 10 + 3)
     assert backend.num_open() == 0
 
 

@@ -36,3 +36,8 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401
 
         return getattr(llm, name)
     raise AttributeError(f"module 'leeway' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List what is public, loaded or not."""
+    return sorted(__all__)

@@ -13,7 +13,7 @@ PROMPT = ["generate", "-p", "hello"]
     ("words", "parts"),
     [
         (["--law", "typcal"], ["unknown law 'typcal'", "did you mean 'typical'?", "leeway laws"]),
-        (["--law", "typical"], ["needs option 'delta'"]),
+        (["--law", "typical"], ["needs its option 'delta'", "leeway explain typical"]),
         (["--typical-threshold", "-1"], ["'delta' is -1", "> 0", "(from --typical-threshold)"]),
         (["--cascade-threshold", "2"], ["'alpha' is 2", "(from --cascade-threshold)"]),
         (

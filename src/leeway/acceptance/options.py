@@ -35,8 +35,8 @@ def resolve(info: LawInfo, given: Mapping[str, LawOption]) -> dict[str, LawOptio
             options[knob.name] = _check(info.name, knob, given[knob.name])
         elif knob.is_required:
             raise LawError(
-                f"law {info.name!r} needs option {knob.name!r} ({knob.meaning}), {allowed(knob)}; "
-                f"give it as --law-option {knob.name}=VALUE (`leeway laws` lists all)",
+                f"law {info.name!r} needs its option {knob.name!r} ({allowed(knob)}); "
+                f"`leeway explain {info.name}` says what it means",
                 param=knob.name,
             )
         elif knob.default is not None:

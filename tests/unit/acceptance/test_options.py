@@ -77,8 +77,23 @@ def test_unknown_and_missing_options():
         resolve(INFOS["typical"], {"zzz": 1})
     with pytest.raises(LawError, match="takes no options"):
         resolve(INFOS["rejection"], {"delta": 1})
-    with pytest.raises(LawError, match=r"needs option 'alpha'.*--law-option alpha=VALUE"):
+    with pytest.raises(LawError, match=r"needs its option 'alpha' \(.*\); `leeway explain opt`"):
         resolve(INFOS["opt"], {})
+    with pytest.raises(LawError) as caught:
+        resolve(INFOS["typical"], {})
+    assert caught.value.message == (
+        "law 'typical' needs its option 'delta' (a number > 0); "
+        "`leeway explain typical` says what it means"
+    )
+
+
+def test_no_refusal_speaks_of_flags():
+    for info in INFOS.values():
+        for given in ({}, {"zzz": 1}, {knob.name: "zzz" for knob in info.knobs}):
+            try:
+                resolve(info, given)
+            except LawError as error:
+                assert "--" not in error.message
 
 
 def test_every_knob_says_what_is_allowed():

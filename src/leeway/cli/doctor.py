@@ -61,13 +61,17 @@ def doctor(
 
 
 def _cached_models(config: Config) -> list[dict[str, Any]]:
-    from leeway.models.catalogue import CATALOGUE, cached_path
+    from leeway.models.catalogue import CATALOGUE, cached_path, is_cached
 
-    models = []
-    for entry in CATALOGUE:
-        path = cached_path(entry, config.engine.cache_dir)
-        models.append({"name": entry.name, "is_cached": path.is_file(), "path": str(path)})
-    return models
+    cache_dir = config.engine.cache_dir
+    return [
+        {
+            "name": entry.name,
+            "is_cached": is_cached(entry, cache_dir),
+            "path": str(cached_path(entry, cache_dir)),
+        }
+        for entry in CATALOGUE
+    ]
 
 
 def _print_machine(

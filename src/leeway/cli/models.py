@@ -98,7 +98,7 @@ def _list(config: Config, screen: Screen) -> None:
 
 
 def _describe(config: Config) -> list[dict[str, Any]]:
-    from leeway.models.catalogue import CATALOGUE, cached_path
+    from leeway.models.catalogue import CATALOGUE, cached_path, is_cached
 
     return [
         {
@@ -108,7 +108,7 @@ def _describe(config: Config) -> list[dict[str, Any]]:
             "licence": entry.licence,
             "sha256": entry.sha256,
             "is_default": entry.name == config.engine.model,
-            "is_cached": cached_path(entry, config.engine.cache_dir).is_file(),
+            "is_cached": is_cached(entry, config.engine.cache_dir),
             "path": str(cached_path(entry, config.engine.cache_dir)),
             "sources": [
                 f"model hub {entry.hub.repository}",

@@ -124,3 +124,9 @@ def unknown_model(name: str) -> ModelError:
 def cached_path(entry: CatalogueEntry, cache_dir: Path) -> Path:
     """Return where the model's file lies, or will lie, under Leeway's cache folder."""
     return cache_dir / "models" / entry.filename
+
+
+def is_cached(entry: CatalogueEntry, cache_dir: Path) -> bool:
+    """Return whether a whole file lies there; its checksum is compared when it is used."""
+    path = cached_path(entry, cache_dir)
+    return path.is_file() and path.stat().st_size == entry.size_bytes

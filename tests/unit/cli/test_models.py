@@ -1,6 +1,9 @@
 """`models`: the catalogue, and pulling from a file."""
 
 import json
+import os
+
+import pytest
 
 from leeway.models.catalogue import CATALOGUE
 
@@ -15,14 +18,16 @@ def test_the_catalogue_is_listed(leeway):
     assert str(leeway.folder / "cache") in outcome.out
 
 
-def test_json_and_cached(leeway):
+@pytest.mark.parametrize(("missing_bytes", "is_cached"), [(0, True), (1, False), (10**7, False)])
+def test_json_and_cached(leeway, missing_bytes, is_cached):
     path = leeway.folder / "elsewhere" / "models" / CATALOGUE[0].filename
     path.parent.mkdir(parents=True)
     path.touch()
+    os.truncate(path, CATALOGUE[0].size_bytes - missing_bytes)
     words = ["models", "--json", "--cache-dir", str(leeway.folder / "elsewhere")]
     report = json.loads(leeway(*words).out)
     assert [model["name"] for model in report["models"]] == [entry.name for entry in CATALOGUE]
-    assert [model["is_cached"] for model in report["models"]] == [True, False, False]
+    assert [model["is_cached"] for model in report["models"]] == [is_cached, False, False]
     assert report["models"][0]["path"] == str(path)
     assert report["models"][0]["is_default"]
 

@@ -49,8 +49,8 @@ law_option = { delta = 0.3, off_set = "coin" }
 ## Choosing a law
 
 `--typical-threshold` chooses typical acceptance, `--cascade-threshold` (with `--cascade-rule`) a
-cascade, `--law` with `--law-option` any law that `leeway laws` lists. Without any of them the law is
-`rejection`, which is exact.
+cascade, `--law` with `--law-option` any law that `leeway laws` lists. Without any of them the law
+is `rejection`, which is exact.
 
 The law is one whole. The highest layer that names one, in whichever of the three ways, decides;
 law settings of lower layers, options included, are then set aside. With the file above,

@@ -24,8 +24,14 @@ app = App(
 @app.command
 @takes_settings("model", "drafting", "law", "sampling", "server")
 def show(call: Call) -> None:
-    """Print every setting with its value and its origin: flag, environment, file or default."""
+    """Print every setting with its value and its origin: flag, environment, file or default.
+
+    What other verbs would refuse before loading a model is refused here too.
+    """
     config, screen = call.resolve()
+    from leeway.cli.loading import check_early
+
+    check_early(config)
     if screen.is_json:
         screen.print_json(_as_json(config))
     else:

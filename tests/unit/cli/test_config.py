@@ -35,6 +35,25 @@ def test_json(leeway):
     assert report["file"] is None
 
 
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (["--typical-threshold", "-1"], ["'delta' is -1", "> 0", "(from --typical-threshold)"]),
+        (["--cascade-threshold", "3"], ["'alpha' is 3", "[0, 1]", "(from --cascade-threshold)"]),
+        (["--typical-threshold", "1", "--typical-eps", "-1"], ["'eps'", "(from --typical-eps)"]),
+        (["--law", "typcal"], ["unknown law 'typcal'", "did you mean 'typical'?", "(from --law)"]),
+        (["--law", "typical"], ["needs its option 'delta'"]),
+        (["--top-p", "3"], ["top_p is 3.0", "(from --top-p)"]),
+    ],
+)
+def test_what_other_verbs_refuse_is_refused_with_the_same_message(leeway, words, parts):
+    outcome = leeway("config", "show", *words)
+    assert outcome.code == 2 and outcome.out == ""
+    assert all(part in outcome.err for part in parts), outcome.err
+    model = ["--model", "/no/such/model.gguf"]
+    assert outcome == leeway("generate", "-p", "x", *words, *model)
+
+
 @pytest.mark.parametrize("words", [[], ["--json"]])
 def test_a_key_is_never_shown(leeway, words):
     outcome = leeway("config", "show", "--api-key", "sesame", *words)

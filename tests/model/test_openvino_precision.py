@@ -1,7 +1,19 @@
 """How far each precision lies from float32 on the real small model, against plain NumPy.
 
-The bounds are what was measured on the text below, times about two. KL is of the next-token
-distribution at temperature 1, in nats, reference first.
+The bounds are about twice what was measured on the text below on a CPU with AVX-512, VNNI and BF16.
+KL is of the next-token distribution at temperature 1, in nats, reference first. On 2,048 tokens of
+mathematics and instructions, 256 a forward, against the float32 graph:
+
+    weights  cache  mean KL  total variation  argmax agrees
+    f32      16bit  8.5e-7   0.0003           1.000
+    f32      u8     4.4e-4   0.0081           0.990
+    16bit    16bit  3.6e-4   0.0075           0.992
+    int8     16bit  3.8e-3   0.0257           0.969
+    int8     u8     4.3e-3   0.0267           0.969
+    int4     16bit  2.0e-1   0.1888           0.797
+
+The small model's file holds 4-bit codes with fractional zero points, which int4 must round. Of
+Qwen2.5-Coder-0.5B (1,024 tokens): int8 9.4e-4, int4 4.5e-2, 16bit 2.7e-4.
 """
 
 from __future__ import annotations

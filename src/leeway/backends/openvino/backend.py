@@ -133,7 +133,9 @@ class OpenVINOBackend:
             self._request.infer(share_outputs=True)
             hidden: NDArray[np.float32] = self._request.get_output_tensor(1).data[real_rows]
             # The output matrix was finite when it was encoded, so finite states give finite logits.
-            if not math.isfinite(hidden.sum()):
+            with np.errstate(over="ignore", invalid="ignore"):
+                total = float(hidden.sum())
+            if not math.isfinite(total):
                 raise BackendError(
                     "the model gave a number that is not finite; check the model file's checksum "
                     "or try another precision (weights f32)"

@@ -3,7 +3,7 @@
 The runtime's own defaults depend on the machine and trade exactness silently, so nothing is left
 to them: `choose_precisions` names each setting, and `Precisions.properties` hands them over.
 
-What was measured (SmolLM2-135M, KL against float32 weights and arithmetic; see the table in
+What was measured on SmolLM2-135M (the distances from float32 stand in
 `tests/model/test_openvino_precision.py`):
 
 - Integer weights run with float32 activations that the CPU's 8-bit dot products (VNNI) take in

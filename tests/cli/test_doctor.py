@@ -64,3 +64,4 @@ def test_demo_shows_four_arms_with_speed_and_loss(on_tiny):
     assert report["arms"][1]["loss"]["total_variation_mean"] in (0, None)
     outcome = on_tiny(*words, "--law", "clip", "--law-option", "c1=2")
     assert outcome.code == 0 and "yours" in outcome.out and "x plain" in outcome.out
+    assert "watch the texts above for repetition" in " ".join(outcome.out.split())

@@ -227,6 +227,12 @@ def _print_verdict(results: list[ArmResult], config: Config, screen: Screen) -> 
         "Plain decoding and rejection give texts of one and the same distribution (other coins, "
         "so other words). The lossy laws give texts of another distribution, by the loss shown."
     )
+    if config.engine.drafter == "ngram":
+        out.print(
+            "N-gram drafts repeat what the text already said, and a lossy law keeps them more "
+            "often, so watch the texts above for repetition: the loss is taken position by "
+            "position and does not measure that."
+        )
     if not screen.is_quiet:
         out.print()
         for name, meaning in DEFINITIONS.items():

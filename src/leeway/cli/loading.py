@@ -5,14 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 from leeway.cli.call import Screen
 from leeway.core.config import Config
 from leeway.core.errors import LawError, RequestError
 
 if TYPE_CHECKING:
-    from leeway.engine.load import OnProgress
+    from rich.console import Console
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
+
     from leeway.llm import LLM
 
 _ANY_VOCABULARY = sys.maxsize
@@ -56,40 +60,102 @@ def load_llm(config: Config, screen: Screen) -> LLM:
         LeewayError: a setting is refused, or the model cannot be had or used.
     """
     check_early(config)
-    from leeway.llm import LLM
+    with naming_origins(config), progress(screen, names_of(config)) as shown:
+        from leeway.llm import LLM
 
-    with naming_origins(config), progress(screen) as on_progress:
-        return LLM(config.engine, on_progress=on_progress)
+        return LLM(config.engine, on_progress=shown)
+
+
+def names_of(config: Config) -> str:
+    """Return the model's name, and the draft model's, for people; of a path its last part."""
+    names = [config.engine.model, config.engine.draft_model]
+    return " and ".join(Path(name).name or name for name in names if name is not None)
+
+
+class Progress(Protocol):
+    """Told how far a download is (what, done bytes, total bytes); closed when all is loaded."""
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """Show it."""
+
+    def close(self) -> None:
+        """Take away what is drawn; may be called again."""
 
 
 @contextmanager
-def progress(screen: Screen) -> Iterator[OnProgress]:
-    """Give a function that shows how far a download is: a bar on a terminal, else two lines."""
-    if screen.is_live:
-        with _bar(screen) as on_progress:
-            yield on_progress
-        return
-    announced: set[str] = set()
+def progress(screen: Screen, loading: str = "") -> Iterator[Progress]:
+    """Give something that shows how far a download is: a bar on a terminal, else two lines.
 
-    def announce(what: str, done: int, total: int) -> None:
-        if what not in announced:
-            announced.add(what)
-            screen.note(f"{what} ({total / 1e6:.0f} MB)" if total else what)
-
-    yield announce
+    On a terminal it also says that `loading` loads, until it is closed.
+    """
+    shown: Progress = _Drawn(screen, loading) if screen.is_live else _Lines(screen)
+    try:
+        yield shown
+    finally:
+        shown.close()
 
 
-@contextmanager
-def _bar(screen: Screen) -> Iterator[OnProgress]:
+class _Lines:
+    """One line a stage, for logs."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._announced: set[str] = set()
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        if what not in self._announced:
+            self._announced.add(what)
+            self._screen.note(f"{what} ({total / 1e6:.0f} MB)" if total else what)
+
+    def close(self) -> None:
+        """Lines stay."""
+
+
+class _Drawn:
+    """A line while a model loads, bars while one is fetched; neither stays."""
+
+    def __init__(self, screen: Screen, loading: str) -> None:
+        self._console = screen.log()
+        self._bars: Bars | None = None
+        self._tasks: dict[str, TaskID] = {}
+        self._has_line = bool(loading) and not self._console.is_dumb_terminal
+        if self._has_line:
+            line = f"loading {loading} ..."
+            self._write(line[: self._console.width - 1])
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        if self._bars is None:
+            self._clear_line()
+            self._bars = _bars(self._console)
+            self._bars.start()
+        if what not in self._tasks:
+            self._tasks[what] = self._bars.add_task(what, total=total or None)
+        self._bars.update(self._tasks[what], completed=done)
+
+    def close(self) -> None:
+        self._clear_line()
+        if self._bars is not None:
+            self._bars.stop()
+
+    def _clear_line(self) -> None:
+        if self._has_line:
+            self._write("\r\x1b[2K")
+            self._has_line = False
+
+    def _write(self, text: str) -> None:
+        self._console.file.write(text)
+        self._console.file.flush()
+
+
+def _bars(console: Console) -> Bars:
     from rich.progress import (
         BarColumn,
         DownloadColumn,
-        Progress,
-        TaskID,
         TextColumn,
         TimeRemainingColumn,
         TransferSpeedColumn,
     )
+    from rich.progress import Progress as Bars
 
     columns = (
         TextColumn("{task.description}"),
@@ -98,17 +164,4 @@ def _bar(screen: Screen) -> Iterator[OnProgress]:
         TransferSpeedColumn(),
         TimeRemainingColumn(),
     )
-    tasks: dict[str, TaskID] = {}
-    bars = Progress(*columns, console=screen.log(), transient=True)
-
-    def update(what: str, done: int, total: int) -> None:
-        if what not in tasks:
-            bars.start()
-            tasks[what] = bars.add_task(what, total=total or None)
-        bars.update(tasks[what], completed=done)
-
-    try:
-        yield update
-    finally:
-        if tasks:
-            bars.stop()
+    return Bars(*columns, console=console, transient=True)

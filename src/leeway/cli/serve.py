@@ -16,9 +16,10 @@ def serve(
 ) -> None:
     """Serve a model over the OpenAI API; Ctrl-C finishes what is running, then ends."""
     config, screen = call.with_model(model_name).resolve()
-    from leeway.cli.loading import check_early, naming_origins, progress
-    from leeway.server.run import run
+    from leeway.cli.loading import check_early, names_of, naming_origins, progress
 
     check_early(config)
-    with naming_origins(config), progress(screen) as on_progress:
-        run(config.server, on_progress)
+    with naming_origins(config), progress(screen, names_of(config)) as shown:
+        from leeway.server.run import run
+
+        run(config.server, shown, on_ready=shown.close)

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from leeway.cli.call import Screen
-from leeway.cli.loading import naming_origins, progress
+from leeway.cli.loading import names_of, naming_origins, progress
 from leeway.core.config import resolve
 from leeway.core.errors import ContextLengthError, LawError, RequestError
 
@@ -39,6 +39,49 @@ def test_nothing_is_drawn_when_nothing_is_fetched(capsys, monkeypatch):
     with progress(Screen()):
         pass
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_line_says_what_loads_and_gives_way_to_a_bar(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    with progress(Screen(), "some-model and another") as shown:
+        assert capsys.readouterr().err == "loading some-model and another ..."
+        shown("downloading", 50, 10**8)
+        assert capsys.readouterr().err.startswith("\r\x1b[2K")
+        shown.close()
+        capsys.readouterr()
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_long_name_is_cut_to_the_terminal_and_a_plain_terminal_gets_none(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.setenv("TERM", "xterm")
+    with progress(Screen(), "x" * 100):
+        assert len(capsys.readouterr().err) == 19
+    capsys.readouterr()
+    monkeypatch.setenv("TERM", "dumb")
+    with progress(Screen(), "x"):
+        pass
+    assert capsys.readouterr() == ("", "")
+
+
+def test_without_a_terminal_nothing_is_said_of_loading(capsys):
+    with progress(Screen(), "some-model"):
+        pass
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("flags", "names"),
+    [
+        ({"model": "a"}, "a"),
+        ({"model": "/models/a.gguf", "draft_model": "b/c"}, "a.gguf and c"),
+        ({"model": "."}, "."),
+    ],
+)
+def test_names_for_people(flags, names):
+    assert names_of(config(**flags)) == names
 
 
 def config(**flags):

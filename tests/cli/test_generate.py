@@ -1,8 +1,12 @@
 """`generate` and `chat` from words to output."""
 
+import errno
 import io
 import json
+import os
+import pty
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -142,9 +146,89 @@ def test_interrupting_generate_exits_130(on_tiny):
     assert process.returncode in (0, 130) and "Traceback" not in err
 
 
+FULL = Path("/dev/full")
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("words", [ASK, [*ASK, "--json"], ["laws"], ["version", "--json"]])
+def test_a_full_disk_is_one_line_and_a_failure(on_tiny, words):
+    with FULL.open("w") as full, on_tiny.start(*words, stdout=full) as process:
+        _, err = process.communicate(timeout=60)
+    lines = [line for line in err.splitlines() if not line.startswith("[receipt]")]
+    assert process.returncode == 1
+    assert lines == [
+        "error: cannot write standard output: No space left on device; send it elsewhere"
+    ]
+
+
+def test_another_failure_of_the_system_is_not_taken_for_a_full_disk(on_tiny, monkeypatch):
+    def fail(*_, **__):
+        raise OSError(errno.ENOENT, "no such file", "/somewhere")
+
+    monkeypatch.setattr("leeway.cli.call.resolve", fail)
+    with pytest.raises(OSError, match="/somewhere"):
+        on_tiny("version")
+
+
+def test_generate_into_a_closed_pipe_is_quiet(on_tiny):
+    words = ["generate", "-p", "x", "-n", "200", "--raw", "--stop", "§"]
+    with on_tiny.start(*words) as process:
+        process.stdout.close()
+        err = process.stderr.read()
+        process.wait(timeout=60)
+    assert process.returncode == 1 and err == ""
+
+
 def test_a_closed_pipe_is_no_traceback(on_tiny):
     with on_tiny.start("laws") as process:
         process.stdout.close()
         err = process.stderr.read()
         process.wait(timeout=60)
     assert process.returncode == 1 and err == ""
+
+
+def on_terminal(leeway, *words, until=""):
+    """Run with stderr on a terminal; interrupt once `until` was printed on stdout."""
+    ours, theirs = pty.openpty()
+    env = {"TERM": "xterm", "COLUMNS": "80"}
+    with leeway.start(*words, env=env, stderr=theirs) as process:
+        os.close(theirs)
+        process.stdin.close()
+        if until:
+            assert process.stdout.readline().startswith(until)
+            process.send_signal(signal.SIGINT)
+        seen = b""
+        while chunk := _read(ours):
+            seen += chunk
+        process.wait(timeout=60)
+    os.close(ours)
+    return seen.decode()
+
+
+def _read(terminal):
+    try:
+        return os.read(terminal, 4096)
+    except OSError:  # Linux: nobody holds the other end any more
+        return b""
+
+
+LOADING = "loading tiny.gguf ...\r\x1b[2K"
+
+
+def test_on_a_terminal_a_line_says_what_loads_and_goes_away(on_tiny):
+    assert on_terminal(on_tiny, *ASK).startswith(LOADING + "[receipt]")
+    assert on_terminal(on_tiny, "chat").startswith(LOADING)
+    assert on_terminal(on_tiny, *ASK, "--quiet") == ""
+    assert on_terminal(on_tiny, *ASK, "--json").startswith("[receipt]")
+
+
+def test_the_line_of_a_server_is_gone_before_its_log_begins(on_tiny):
+    seen = on_terminal(on_tiny, "serve", "--port", "0", until="http://")
+    assert seen.startswith(LOADING) and seen.count("loading tiny") == 1
+    assert "INFO serving tiny" in seen.removeprefix(LOADING)
+
+
+def test_the_line_goes_away_when_loading_fails(on_tiny, tiny):
+    broken = on_tiny.folder / "tiny.gguf"
+    broken.write_bytes(Path(tiny).read_bytes()[:200])
+    assert on_terminal(on_tiny, *ASK, "-m", str(broken)).startswith(LOADING + "error: ")

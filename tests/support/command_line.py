@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from leeway.cli.main import main
 
@@ -43,13 +44,19 @@ class CommandLine:
         out, err = self._capsys.readouterr()
         return Outcome(code, out, err)
 
-    def start(self, *words: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
-        """Start a process of its own with pipes on all three streams."""
+    def start(
+        self,
+        *words: str,
+        env: Mapping[str, str] | None = None,
+        stdout: int | IO[str] = subprocess.PIPE,
+        stderr: int | IO[str] = subprocess.PIPE,
+    ) -> subprocess.Popen[str]:
+        """Start a process of its own, with pipes on the streams that are not given."""
         return subprocess.Popen(
             [*PROGRAM, *words],
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stdout=stdout,
+            stderr=stderr,
             text=True,
             env={**os.environ, **(env or {})},
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -25,7 +26,8 @@ from leeway.cli.version import version
 from leeway.core.errors import LeewayError, did_you_mean
 
 OK, FAILURE, MISTAKE, INTERRUPTED = 0, 1, 2, 130
-_GLOBAL_FLAGS = ("--config", "--json", "--quiet", "--no-color", "--help")
+_GLOBAL_FLAGS = ("--config", "--json", "--quiet", "--no-color", "--help", "--version")
+_CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _CONFIG = Parameter(
     name="--config",
     group=GLOBAL_PANEL,
@@ -65,6 +67,7 @@ def build_app() -> App:
     for order, (name, verb) in enumerate(_VERBS.items()):
         app.command(verb, name=name)
         app[name].sort_key = order
+    app.command(version, name="--version", group=GLOBAL_PANEL)
     app.register_install_completion_command(add_to_startup=False)
     app["--install-completion"].group = (GLOBAL_PANEL,)
 
@@ -94,6 +97,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
+        code = _run(words)
+        print(end="", flush=True)  # a full disk is to be met here, not when Python shuts down
+    except BrokenPipeError:
+        _abandon_stdout()
+        return FAILURE
+    except OSError as error:
+        if error.filename is not None or error.errno not in _CANNOT_WRITE:
+            raise
+        _abandon_stdout()
+        reason = os.strerror(error.errno)
+        return _fail(f"cannot write standard output: {reason}; send it elsewhere", FAILURE)
+    return code
+
+
+def _run(words: Sequence[str]) -> int:
+    try:
         return int(build_app().meta(words, exit_on_error=False, print_error=False) or OK)
     except LeewayError as error:
         return _fail(error.message, error.exit_code)
@@ -102,9 +121,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILURE
+
+
+def _abandon_stdout() -> None:
+    """Let what is still buffered go nowhere, so that shutting down does not fail on it again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _describe(error: CycloptsError) -> str:

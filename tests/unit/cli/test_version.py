@@ -12,6 +12,12 @@ def test_version(leeway):
     assert report["leeway"] == ours and report["openvino"] == metadata.version("openvino")
 
 
+def test_the_flag_is_the_verb(leeway):
+    assert leeway("--version") == leeway("version")
+    assert leeway("--version").code == 0
+    assert leeway("--version", "--json") == leeway("version", "--json")
+
+
 def test_verbs_that_need_no_model_load_no_engine(leeway):
     words = "import sys; from leeway.cli.main import main; main(['laws', '--quiet']); "
     words += "heavy = {'openvino', 'tokenizers', 'starlette', 'huggingface_hub'} & set(sys.modules)"

@@ -61,12 +61,14 @@ class RowPair:
         threshold_target_probs: rows that thresholds read, where a law is asked to read raw rows;
             None means `target_probs`.
         threshold_draft_probs: likewise for the draft; None means `draft_probs`.
+        target_entropies: [...], nats, of `target_probs` where somebody knows them already.
     """
 
     target_probs: Array
     draft_probs: Array
     threshold_target_probs: Array | None = None
     threshold_draft_probs: Array | None = None
+    target_entropies: Array | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,13 +22,15 @@ _STRIDE = 16
 
 
 class KeepSet(Protocol):
-    """A set of columns for each row."""
+    """A set of columns for each row. `entropies` are those of the target rows, where known."""
 
-    def mask(self, target: Array, draft: Array) -> Array:
+    def mask(self, target: Array, draft: Array, entropies: Array | None = None) -> Array:
         """Return membership of every column: [..., num_columns], of rows of that shape."""
         ...
 
-    def contains(self, target: Array, draft: Array, columns: Array) -> Array:
+    def contains(
+        self, target: Array, draft: Array, columns: Array, entropies: Array | None = None
+    ) -> Array:
         """Return membership of one column of each row: [...]."""
         ...
 
@@ -44,17 +46,20 @@ class Typical:
     delta: float
     eps: float
 
-    def mask(self, target: Array, draft: Array) -> Array:
+    def mask(self, target: Array, draft: Array, entropies: Array | None = None) -> Array:
         """Return membership of every column."""
-        return target > self._floor(target)[..., None]
+        return target > self._floor(target, entropies)[..., None]
 
-    def contains(self, target: Array, draft: Array, columns: Array) -> Array:
+    def contains(
+        self, target: Array, draft: Array, columns: Array, entropies: Array | None = None
+    ) -> Array:
         """Return membership of one column of each row."""
-        return at(target, columns) > self._floor(target)
+        return at(target, columns) > self._floor(target, entropies)
 
-    def _floor(self, target: Array) -> Array:
+    def _floor(self, target: Array, entropies: Array | None) -> Array:
         xp = namespace(target)
-        return xp.clip(self.delta * xp.exp(-entropy(target)), None, self.eps)
+        known = entropy(target) if entropies is None else entropies
+        return xp.clip(self.delta * xp.exp(-known), None, self.eps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +71,13 @@ class DraftNearPeak:
 
     alpha: float
 
-    def mask(self, target: Array, draft: Array) -> Array:
+    def mask(self, target: Array, draft: Array, entropies: Array | None = None) -> Array:
         """Return membership of every column."""
         return draft >= (peak(target) - self.alpha)[..., None]
 
-    def contains(self, target: Array, draft: Array, columns: Array) -> Array:
+    def contains(
+        self, target: Array, draft: Array, columns: Array, entropies: Array | None = None
+    ) -> Array:
         """Return membership of one column of each row."""
         return at(draft, columns) >= peak(target) - self.alpha
 
@@ -89,11 +96,13 @@ class Floor:
     gap: float = 0.0
     base: float = 0.0
 
-    def mask(self, target: Array, draft: Array) -> Array:
+    def mask(self, target: Array, draft: Array, entropies: Array | None = None) -> Array:
         """Return membership of every column."""
         return target >= self.floor(target)[..., None]
 
-    def contains(self, target: Array, draft: Array, columns: Array) -> Array:
+    def contains(
+        self, target: Array, draft: Array, columns: Array, entropies: Array | None = None
+    ) -> Array:
         """Return membership of one column of each row."""
         return at(target, columns) >= self.floor(target)
 
@@ -114,7 +123,7 @@ class Ranked:
     floor: Floor
     rank: int
 
-    def mask(self, target: Array, draft: Array) -> Array:
+    def mask(self, target: Array, draft: Array, entropies: Array | None = None) -> Array:
         """Return membership of every column."""
         inside = self.floor.mask(target, draft)
         if self.rank >= target.shape[-1]:
@@ -129,7 +138,9 @@ class Ranked:
         room = self.rank - total(xp.astype(above, xp.int64))[..., None]
         return inside & (above | (xp.cumulative_sum(xp.astype(tied, xp.int64), axis=-1) <= room))
 
-    def contains(self, target: Array, draft: Array, columns: Array) -> Array:
+    def contains(
+        self, target: Array, draft: Array, columns: Array, entropies: Array | None = None
+    ) -> Array:
         """Return membership of one column of each row."""
         xp = namespace(target)
         own = at(target, columns)[..., None]

@@ -62,7 +62,9 @@ class SetLaw(Rule):
     def judge(self, rows: RowPair, draft_columns: Array) -> tuple[Array, Array]:
         """Return whether x is in T, and a(x)."""
         xp = namespace(rows.target_probs)
-        kept = self.keep_set.contains(*self.threshold_rows(rows), draft_columns)
+        kept = self.keep_set.contains(
+            *self.threshold_rows(rows), draft_columns, self._entropies(rows)
+        )
         if self.off_set in ("redraw", "argmax") or bool(xp.all(kept)):
             return kept, xp.astype(kept, rows.target_probs.dtype)
         p = at(rows.target_probs, draft_columns)
@@ -141,7 +143,11 @@ class SetLaw(Rule):
         return set_loss(rows, self._mask(rows), self.off_set)
 
     def _mask(self, rows: RowPair) -> Array:
-        return self.keep_set.mask(*self.threshold_rows(rows))
+        return self.keep_set.mask(*self.threshold_rows(rows), self._entropies(rows))
+
+    def _entropies(self, rows: RowPair) -> Array | None:
+        """Return the entropies of the target rows that the threshold reads, where known."""
+        return None if self.reads_raw_rows else rows.target_entropies
 
     def _eta(self, rows: RowPair, mask: Array) -> Array:
         return total(namespace(mask).where(mask, 0.0, rows.draft_probs))

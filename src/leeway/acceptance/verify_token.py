@@ -49,4 +49,5 @@ def position(rows: RowPair, row: int) -> RowPair:
         rows.draft_probs[row],
         None if raw_target is None else raw_target[row],
         None if raw_draft is None else raw_draft[row],
+        None if rows.target_entropies is None else rows.target_entropies[row],
     )

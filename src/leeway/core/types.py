@@ -88,10 +88,12 @@ class Rows:
         probs: [num_rows, num_columns], each row sums to 1.
         token_ids: [num_columns], ascending; None means that column j is token j. Tokens without
             a column have probability zero in every row.
+        entropies: [num_rows], nats, where they were had for little; None means not computed.
     """
 
     probs: FloatArray
     token_ids: IntArray | None = None
+    entropies: FloatArray | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,7 @@ def judge(sequence: Sequence, draft: Draft, logits: FloatArray) -> Judgement:
         aligned.draft_probs,
         softmax(logits[:-1]) if law.reads_raw_rows else None,
         draft.raw_probs if law.reads_raw_rows else None,
+        None if aligned.target_entropies is None else aligned.target_entropies[:-1],
     )
     bonus_row, columns = aligned.target_probs[-1], aligned.draft_columns
     verdict = verify(law, rows, bonus_row, columns, sequence.coins, sequence.output_len)
@@ -108,16 +109,23 @@ def _measure(
         draft_tv_sum=float(np.sum(draft_tv)),
         loss_tv=loss_tv,
         loss_kl=loss_kl,
-        target_entropy_sum=float(np.sum(entropy(decided.target_probs))),
+        target_entropy_sum=float(np.sum(_entropies(decided))),
     )
 
 
 def _head(rows: RowPair, num_rows: int) -> RowPair:
     """Return the first rows of a pair."""
     raw_target, raw_draft = rows.threshold_target_probs, rows.threshold_draft_probs
+    entropies = rows.target_entropies
     return RowPair(
         rows.target_probs[:num_rows],
         rows.draft_probs[:num_rows],
         None if raw_target is None else raw_target[:num_rows],
         None if raw_draft is None else raw_draft[:num_rows],
+        None if entropies is None else entropies[:num_rows],
     )
+
+
+def _entropies(rows: RowPair) -> FloatArray:
+    known: FloatArray | None = rows.target_entropies
+    return entropy(rows.target_probs) if known is None else known

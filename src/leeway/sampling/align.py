@@ -23,12 +23,14 @@ class AlignedRows:
         draft_probs: [num_draft_tokens, num_columns].
         draft_columns: [num_draft_tokens], the columns of the drafted tokens.
         token_ids: [num_columns], or None where column j is token j.
+        target_entropies: [num_draft_tokens + 1], nats, where known.
     """
 
     target_probs: FloatArray
     draft_probs: FloatArray
     draft_columns: IntArray
     token_ids: IntArray | None
+    target_entropies: FloatArray | None = None
 
     def token_id(self, column: int) -> int:
         """Return the token of a column."""
@@ -41,7 +43,8 @@ def align(target: Rows, draft: Draft, vocab_size: int) -> AlignedRows:
     draft_ids = drafted if draft.rows is None else draft.rows.token_ids
     if target.token_ids is None or draft_ids is None:
         draft_probs = _draft_dense(draft, drafted, vocab_size, target.probs.dtype)
-        return AlignedRows(_dense(target, vocab_size), draft_probs, drafted, None)
+        whole = _dense(target, vocab_size)
+        return AlignedRows(whole, draft_probs, drafted, None, target.entropies)
     token_ids = target.token_ids
     if len(drafted):
         token_ids = union([token_ids, draft_ids])

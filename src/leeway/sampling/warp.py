@@ -16,6 +16,7 @@ from leeway.core.errors import BackendError
 from leeway.core.types import FloatArray, IntArray, Rows, SamplingParams
 
 _NUM_STRIPES = 64
+_LEAST_LOGIT = -1e4
 
 
 def warp(logits: FloatArray, params: SamplingParams) -> Rows:
@@ -41,18 +42,35 @@ def warp(logits: FloatArray, params: SamplingParams) -> Rows:
         return pack([(best[i : i + 1], np.ones(1)) for i in range(len(best))])
     top_k = 0 if params.top_k >= logits.shape[-1] else params.top_k
     if not top_k and params.top_p == 1.0 and params.min_p == 0.0:
-        return Rows(softmax(logits, params.temperature))
+        probs, entropies = softmax_and_entropy(logits, params.temperature)
+        return Rows(probs, entropies=entropies)
     return pack([_truncate(row, params, top_k) for row in logits])
 
 
 def softmax(logits: FloatArray, temperature: float = 1.0) -> FloatArray:
     """Return the rows of logits / temperature, exponentiated and normalised; same shape, dtype."""
+    return softmax_and_entropy(logits, temperature)[0]
+
+
+def softmax_and_entropy(
+    logits: FloatArray, temperature: float = 1.0
+) -> tuple[FloatArray, FloatArray]:
+    """Return softmax rows and their entropies in nats, [num_rows].
+
+    With z the scaled logits below their largest and Z the sum of exp(z), H = log Z - sum p z: no
+    logarithm over the vocabulary is needed.
+    """
     scaled: FloatArray = logits - logits.max(axis=-1, keepdims=True)
     if temperature != 1.0:
         scaled *= 1.0 / temperature
-    np.exp(scaled, out=scaled)
-    scaled /= scaled.sum(axis=-1, keepdims=True)
-    return scaled
+    probs = np.exp(scaled)
+    total = probs.sum(axis=-1, keepdims=True)
+    probs /= total
+    with np.errstate(invalid="ignore"):
+        mean = np.vecdot(probs, scaled)
+    if not np.isfinite(mean).all():  # 0 times minus infinity is no number
+        mean = np.vecdot(probs, np.maximum(scaled, _LEAST_LOGIT))
+    return probs, np.log(total[..., 0]) - mean
 
 
 def pack(rows: list[tuple[IntArray, FloatArray]]) -> Rows:

@@ -116,6 +116,16 @@ def test_the_ends_of_the_temperature_range_give_proper_rows(temperature, options
     assert np.isfinite(rows).all() and np.allclose(rows.sum(axis=1), 1, atol=1e-5)
 
 
+@pytest.mark.parametrize("temperature", [1e-5, 0.3, 1.0, 7.0])
+def test_the_entropies_of_dense_rows_are_theirs(temperature):
+    logits = np.random.default_rng(2).normal(size=(4, 900)) * 8
+    logits[1, 5:] = -np.inf
+    rows = warp(logits, SamplingParams(temperature=temperature))
+    safe = np.where(rows.probs > 0, rows.probs, 1.0)
+    expected = -(rows.probs * np.log(safe)).sum(axis=1)
+    assert np.abs(rows.entropies - expected).max() < 1e-12
+
+
 def test_logits_are_not_changed():
     logits = np.random.default_rng(0).normal(size=(2, 300))
     before = logits.copy()

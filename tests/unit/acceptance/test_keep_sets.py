@@ -42,7 +42,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("keep_set", "definition"), CASES, ids=lambda case: str(case)[:40])
+@pytest.mark.parametrize(("keep_set", "definition"), CASES, ids=[str(case[0]) for case in CASES])
 def test_sets_are_their_definitions(keep_set, definition):
     for target, draft in ROWS:
         expected = definition(target.tolist(), draft.tolist())

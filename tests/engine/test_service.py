@@ -190,7 +190,7 @@ def test_a_stopping_service_takes_no_new_request():
         task = asyncio.create_task(collect(service, ask(max_tokens=2000)))
         await wait_until(lambda: service.engine.has_work)
         stopping = asyncio.create_task(asyncio.to_thread(service.stop))
-        await asyncio.sleep(0.01)
+        await wait_until(lambda: service._is_draining)
         with pytest.raises(BackendError, match="stopping"):
             await collect(service, ask(name="late"))
         await stopping

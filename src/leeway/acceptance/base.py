@@ -11,7 +11,7 @@ probability, T the keep-set, eta = q(not T), D = TV(p, q).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, Literal, Protocol
 
@@ -69,6 +69,11 @@ class RowPair:
     threshold_target_probs: Array | None = None
     threshold_draft_probs: Array | None = None
     target_entropies: Array | None = None
+
+    def part(self, index: int | slice) -> RowPair:
+        """Return the pair at one position of the leading axis, or at several."""
+        values = (getattr(self, field.name) for field in fields(self))
+        return RowPair(*(None if rows is None else rows[index] for rows in values))
 
 
 @dataclass(frozen=True, slots=True)

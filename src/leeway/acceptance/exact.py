@@ -50,9 +50,7 @@ class Rejection(Rule):
 
     def judge(self, rows: RowPair, draft_columns: Array) -> tuple[Array, Array]:
         """Return the exact coin, and whether it is 1."""
-        accept = capped_ratio(
-            at(rows.target_probs, draft_columns), at(rows.draft_probs, draft_columns)
-        )
+        accept = exact_coin(rows, draft_columns)
         return accept >= 1, accept
 
     def accept_probs(self, rows: RowPair) -> Array:
@@ -75,6 +73,12 @@ class Rejection(Rule):
     def total_variation(self, rows: RowPair) -> Array:
         """Return 0."""
         return nothing(rows)
+
+
+def exact_coin(rows: RowPair, draft_columns: Array) -> Array:
+    """Return min(1, p/q) of the drafted columns: [...]."""
+    p, q = at(rows.target_probs, draft_columns), at(rows.draft_probs, draft_columns)
+    return capped_ratio(p, q)
 
 
 def residual(rows: RowPair) -> Array:

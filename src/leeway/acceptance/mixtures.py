@@ -6,9 +6,9 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from leeway.acceptance.algebra import at, capped_ratio, namespace, total_variation
+from leeway.acceptance.algebra import capped_ratio, namespace, total_variation
 from leeway.acceptance.base import Array, Guarantee, Knob, LawInfo, RowPair
-from leeway.acceptance.exact import residual
+from leeway.acceptance.exact import exact_coin, residual
 from leeway.acceptance.options import number
 from leeway.acceptance.rule import VERIFIER, Rule, mask_absent
 from leeway.core.receipt import LawOption
@@ -73,10 +73,7 @@ class Mixture(Rule):
 
     def judge(self, rows: RowPair, draft_columns: Array) -> tuple[Array, Array]:
         """Return a(x), and whether it is 1."""
-        coin = capped_ratio(
-            at(rows.target_probs, draft_columns), at(rows.draft_probs, draft_columns)
-        )
-        accept = 1 - (1 - self.share(rows)) * (1 - coin)
+        accept = 1 - (1 - self.share(rows)) * (1 - exact_coin(rows, draft_columns))
         return accept >= 1, accept
 
     def accept_probs(self, rows: RowPair) -> Array:

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from leeway.acceptance.algebra import (
-    at,
     capped_ratio,
     kl_divergence,
     namespace,
@@ -20,7 +19,7 @@ from leeway.acceptance.algebra import (
     total_variation,
 )
 from leeway.acceptance.base import Array, Guarantee, Knob, LawInfo, RowPair
-from leeway.acceptance.exact import nothing, residual
+from leeway.acceptance.exact import exact_coin, nothing, residual
 from leeway.acceptance.options import number
 from leeway.acceptance.rule import ROWS, VERIFIER, Rule, mask_absent
 from leeway.core.receipt import LawOption
@@ -90,9 +89,9 @@ class RowLaw(Rule):
 
     def judge(self, rows: RowPair, draft_columns: Array) -> tuple[Array, Array]:
         """Return whether the row is kept, and 1 or the exact coin."""
-        p, q = at(rows.target_probs, draft_columns), at(rows.draft_probs, draft_columns)
+        coin = exact_coin(rows, draft_columns)
         kept = self._is_row_kept(rows)
-        return kept, namespace(p).where(kept, 1.0, capped_ratio(p, q))
+        return kept, namespace(coin).where(kept, 1.0, coin)
 
     def accept_probs(self, rows: RowPair) -> Array:
         """Return 1 on kept rows, min(1, p/q) on others."""

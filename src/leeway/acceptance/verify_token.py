@@ -34,20 +34,8 @@ def verify_token(  # noqa: PLR0917
             probability, step=step, row=row, purpose=Purpose.ACCEPT
         ):
             continue
-        recovered = law.recovered_probs(position(rows, row), draft_columns[row])
+        recovered = law.recovered_probs(rows.part(row), draft_columns[row])
         column = coins.draw(recovered, step=step, row=row, purpose=Purpose.RECOVER)
         return Verdict(row, column, is_bonus=False, deferred=tuple(deferred))
     column = coins.draw(next_target_probs, step=step, row=num_draft_tokens, purpose=Purpose.BONUS)
     return Verdict(num_draft_tokens, column, is_bonus=True, deferred=tuple(deferred))
-
-
-def position(rows: RowPair, row: int) -> RowPair:
-    """Return the rows of one position: [num_columns]."""
-    raw_target, raw_draft = rows.threshold_target_probs, rows.threshold_draft_probs
-    return RowPair(
-        rows.target_probs[row],
-        rows.draft_probs[row],
-        None if raw_target is None else raw_target[row],
-        None if raw_draft is None else raw_draft[row],
-        None if rows.target_entropies is None else rows.target_entropies[row],
-    )

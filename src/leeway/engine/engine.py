@@ -160,7 +160,7 @@ class Engine:
         """Run one step for every running sequence and return what it delivered."""
         started = time.perf_counter()
         plan = self._scheduler.plan()
-        if not plan.decoding and not plan.prefilling:
+        if not plan.members():
             return []
         deltas = self._run(plan)
         self._share_time(plan, time.perf_counter() - started)

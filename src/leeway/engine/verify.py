@@ -98,7 +98,7 @@ def _measure(
     law: Law, rows: RowPair, draft: Draft, draft_columns: IntArray, verdict: Verdict
 ) -> Measures:
     num_decided = len(verdict.deferred)
-    decided = _head(rows, num_decided)
+    decided = rows.part(slice(num_decided))
     loss_tv, loss_kl = loss(law, decided)
     if draft.rows is None:  # TV from a point mass is what the target gives to other tokens
         draft_tv = 1.0 - at(decided.target_probs, draft_columns[:num_decided])
@@ -110,19 +110,6 @@ def _measure(
         loss_tv=loss_tv,
         loss_kl=loss_kl,
         target_entropy_sum=float(np.sum(_entropies(decided))),
-    )
-
-
-def _head(rows: RowPair, num_rows: int) -> RowPair:
-    """Return the first rows of a pair."""
-    raw_target, raw_draft = rows.threshold_target_probs, rows.threshold_draft_probs
-    entropies = rows.target_entropies
-    return RowPair(
-        rows.target_probs[:num_rows],
-        rows.draft_probs[:num_rows],
-        None if raw_target is None else raw_target[:num_rows],
-        None if raw_draft is None else raw_draft[:num_rows],
-        None if entropies is None else entropies[:num_rows],
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,17 @@ from leeway.core.config_settings import DEFAULT_MODEL
 from leeway.core.errors import FetchError
 from leeway.models.catalogue import find_entry
 from leeway.models.fetch import pull
+
+
+@pytest.fixture(autouse=True)
+def own_log_handlers():
+    """Take back the log handlers that a command run in this process leaves on a captured stream."""
+    loggers = [logging.getLogger(name) for name in ("leeway", "uvicorn.error", "uvicorn.access")]
+    before = [(list(logger.handlers), logger.level) for logger in loggers]
+    yield
+    for logger, (handlers, level) in zip(loggers, before, strict=True):
+        logger.handlers[:] = handlers
+        logger.setLevel(level)
 
 
 def cached_model(name: str) -> Path:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from leeway.core.types import FloatArray
+from leeway.core.types import FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,4 +86,68 @@ class Backend(Protocol):
 
     def describe(self) -> dict[str, str | int | float | bool]:
         """Return the settings in force (precisions, threads, row shape), for /health and doctor."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class HeadInput:
+    """New positions of one sequence in one forward of a draft head.
+
+    Attributes:
+        handle: the head's own handle of the sequence.
+        hidden: [num_tokens, hidden_size], states behind the last norm: the target's at a position,
+            or, further along a draft, the head's own.
+        token_ids: [num_tokens], the token behind each of these positions.
+        num_logit_rows: logits are wanted at the last so many positions.
+    """
+
+    handle: int
+    hidden: FloatArray
+    token_ids: Sequence[int]
+    num_logit_rows: int
+
+
+class DraftHead(Protocol):
+    """A multi-token-prediction head that can be run on several sequences at once.
+
+    From (state at position t, token t + 1) it gives logits of token t + 2 over its own vocabulary
+    and a state to go on from. Handles, capacity and roll-back are those of `Backend`.
+
+    `draft_token_ids` are the ids behind the logits' columns, ascending; None is the target's whole
+    vocabulary. `depth` is how many tokens in a row it was made to draft.
+    """
+
+    hidden_size: int
+    draft_token_ids: IntArray | None
+    depth: int
+    context_len: int
+    prefill_chunk_len: int
+
+    def open(self) -> int:
+        """Return the handle of a new, empty sequence."""
+        ...
+
+    def cached_len(self, handle: int) -> int:
+        """Return how many positions of the sequence are in the cache."""
+        ...
+
+    def forward(self, inputs: Sequence[HeadInput]) -> ForwardOutput:
+        """Append positions; logits [sum of num_logit_rows, draft vocabulary], hidden [all, size].
+
+        Raises:
+            CapacityError: the cache has no room; nothing was appended.
+            BackendError: the head gave a number that is not finite.
+        """
+        ...
+
+    def truncate(self, handle: int, kept_len: int) -> None:
+        """Forget all cached positions of the sequence behind the first `kept_len`."""
+        ...
+
+    def close(self, handle: int) -> None:
+        """Give back everything the sequence holds."""
+        ...
+
+    def describe(self) -> dict[str, str | int | float | bool]:
+        """Return the settings in force, for /health and doctor."""
         ...

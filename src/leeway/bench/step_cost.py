@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 from leeway.backends.base import Backend, SequenceInput
 from leeway.bench.samples import Samples
 from leeway.core.types import Acceptance, Draft, Request, SamplingParams
-from leeway.drafters.base import DraftAsk, Drafter
+from leeway.drafters.base import DraftAsk, Drafter, Observation
 from leeway.engine.engine import Engine
 
 DEFINITIONS = {
@@ -185,12 +185,17 @@ class FullBlockDrafter:
 
     def __init__(self, inner: Drafter) -> None:
         self.name = inner.name
+        self.reads_hidden = inner.reads_hidden
         self._inner = inner
 
     def propose(self, asks: Sequence[DraftAsk]) -> list[Draft]:
         """Return full drafts: what was proposed, then the latest tokens once more."""
         drafts = self._inner.propose(asks)
         return [_filled(draft, ask) for draft, ask in zip(drafts, asks, strict=True)]
+
+    def observe(self, seen: Sequence[Observation]) -> None:
+        """Hand on."""
+        self._inner.observe(seen)
 
     def forget(self, request_id: str) -> None:
         """Hand on."""

@@ -1,8 +1,9 @@
 """Drafters: who proposes tokens.
 
 In: for each sequence its committed tokens, how many draft tokens are wanted, and how the user
-samples. Out: drafts with the very rows they were drawn from. A drafter knows nothing of laws, and
-nothing of how its drafts fared beyond the tokens that were committed.
+samples; for those that read them, the target's hidden states of committed tokens. Out: drafts with
+the very rows they were drawn from. A drafter knows nothing of laws, and nothing of how its drafts
+fared beyond the tokens that were committed.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from leeway.core.rng import Coins
-from leeway.core.types import Draft, SamplingParams
+from leeway.core.types import Draft, FloatArray, SamplingParams
 from leeway.sampling.penalties import History
 
 
@@ -41,17 +42,42 @@ class DraftAsk:
     keep_raw_probs: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What the target's forward of one step left behind of one sequence's committed tokens.
+
+    Attributes:
+        request_id: keys the drafter's own state.
+        token_ids: prompt and committed output; must not be changed.
+        start: position of the first token that `hidden` belongs to; a sequence's observations
+            follow one another without gap, and rejected draft tokens are never among them.
+        hidden: [num_tokens, hidden_size], the target's final hidden states behind its last norm;
+            valid only during the call.
+    """
+
+    request_id: str
+    token_ids: Sequence[int]
+    start: int
+    hidden: FloatArray
+
+
 class Drafter(Protocol):
     """Proposes draft tokens for several sequences at once.
 
-    `gives_rows` says whether drafts are drawn from a probability row (else: point mass).
+    `gives_rows` says whether drafts are drawn from a probability row (else: point mass);
+    `reads_hidden` whether `observe` is to be called.
     """
 
     name: str
     gives_rows: bool
+    reads_hidden: bool
 
     def propose(self, asks: Sequence[DraftAsk]) -> list[Draft]:
         """Return one draft an ask, in order; a draft may be shorter than asked, or empty."""
+        ...
+
+    def observe(self, seen: Sequence[Observation]) -> None:
+        """Take in what the target saw; called behind every commit for requests that go on."""
         ...
 
     def forget(self, request_id: str) -> None:

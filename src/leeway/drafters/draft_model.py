@@ -15,7 +15,7 @@ import numpy as np
 from leeway.backends.base import Backend, SequenceInput
 from leeway.core.rng import Purpose
 from leeway.core.types import Draft, FloatArray, Rows
-from leeway.drafters.base import DraftAsk
+from leeway.drafters.base import DraftAsk, Observation
 from leeway.sampling import penalties
 from leeway.sampling.warp import pack, softmax, warp
 
@@ -51,6 +51,7 @@ class ModelDrafter:
 
     name = "draft_model"
     gives_rows = True
+    reads_hidden = False
 
     def __init__(self, backend: Backend, vocab_size: int) -> None:
         """Take a backend whose tokens mean the same as the target's.
@@ -77,6 +78,9 @@ class ModelDrafter:
                 self._extend(one, row[None, : self._vocab_size])
             pending = [one for one in pending if self._room(one) > 0]
         return [_finish(one) for one in growing]
+
+    def observe(self, seen: Sequence[Observation]) -> None:
+        """Nothing is read of the target."""
 
     def forget(self, request_id: str) -> None:
         """Give back the request's cache."""

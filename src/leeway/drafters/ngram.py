@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from leeway.core.types import Draft
-from leeway.drafters.base import DraftAsk
+from leeway.drafters.base import DraftAsk, Observation
 
 NGRAM_SIZES = (4, 3, 2)
 
@@ -31,6 +31,7 @@ class NGramDrafter:
 
     name = "ngram"
     gives_rows = False
+    reads_hidden = False
 
     def __init__(self, sizes: Sequence[int] = NGRAM_SIZES) -> None:
         assert all(size > 0 for size in sizes)
@@ -40,6 +41,9 @@ class NGramDrafter:
     def propose(self, asks: Sequence[DraftAsk]) -> list[Draft]:
         """Return the continuation of the latest earlier match, or an empty draft."""
         return [Draft(self._look_up(ask)) for ask in asks]
+
+    def observe(self, seen: Sequence[Observation]) -> None:
+        """Nothing is read of the target."""
 
     def forget(self, request_id: str) -> None:
         """Drop the request's index."""

@@ -29,7 +29,7 @@ from leeway.core.types import (
     OutputDelta,
     Request,
 )
-from leeway.drafters.base import DraftAsk, Drafter
+from leeway.drafters.base import DraftAsk, Drafter, Observation
 from leeway.engine.commit import commit
 from leeway.engine.compatibility import check_draft_rows
 from leeway.engine.log_line import is_lossy, lossy_log_line
@@ -230,6 +230,7 @@ class Engine:
         """Judge every block, commit what is kept, roll the cache back behind it."""
         backend = self.parts.backend
         deltas = []
+        num_new: list[tuple[Sequence, int]] = []
         row = 0
         for one, draft in zip(plan.decoding, drafts, strict=True):
             num_rows = len(draft.token_ids) + 1
@@ -238,11 +239,15 @@ class Engine:
             assert one.handle is not None
             one.num_cached = len(one.token_ids) - 1
             backend.truncate(one.handle, one.num_cached)
+            num_new.append((one, num_rows))
         for one, chunk_len in plan.prefilling:
             one.num_cached += chunk_len
             if one.num_missing == 0:
                 deltas.append(self._settle(one, Draft(()), output.logits[row : row + 1]))
                 row += 1
+            num_new.append((one, chunk_len))
+        if self.parts.drafter.reads_hidden:
+            self.parts.drafter.observe(_observations(num_new, output.hidden))
         return deltas
 
     def _settle(self, sequence: Sequence, draft: Draft, logits: FloatArray) -> OutputDelta:
@@ -295,6 +300,25 @@ class Engine:
         total.add(self.totals.get(key, Tally()))
         total.add(receipt.tally)
         self.totals = {**self.totals, key: total}
+
+
+def _observations(num_new: list[tuple[Sequence, int]], hidden: FloatArray) -> list[Observation]:
+    """Return the hidden states of cached committed tokens, of requests that go on and draft.
+
+    Args:
+        num_new: sequences in the order of the forward, with the number of tokens each was given.
+        hidden: [sum of these numbers, hidden_size].
+    """
+    seen = []
+    row = 0
+    for one, num_tokens in num_new:
+        if one.finish_reason is None and one.num_speculative_tokens > 0:
+            start = one.num_observed
+            rows = hidden[row : row + one.num_cached - start]
+            seen.append(Observation(one.request.request_id, one.token_ids, start, rows))
+            one.num_observed = one.num_cached
+        row += num_tokens
+    return seen
 
 
 def _engage(law: Law, request: Request) -> Law:

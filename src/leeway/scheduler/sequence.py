@@ -34,6 +34,7 @@ class Sequence:
         handle: the target's cache handle; None while waiting.
         token_ids: prompt and committed output.
         num_cached: tokens in the target's cache.
+        num_observed: of these, tokens whose hidden states the drafter was shown.
     """
 
     request: Request
@@ -47,6 +48,7 @@ class Sequence:
     handle: int | None = None
     token_ids: list[int] = field(default_factory=list)
     num_cached: int = 0
+    num_observed: int = 0
     output_counts: Counter[int] = field(default_factory=Counter)
     finish_reason: FinishReason | None = None
     tally: Tally = field(default_factory=Tally)

@@ -34,6 +34,7 @@ from leeway.core.types import Acceptance, SamplingParams
 WeightsName = Literal["int8", "int4", "16bit", "f32"]
 KVCacheName = Literal["16bit", "u8"]
 RowShape = Literal["stable", "fast"]
+DraftLengthName = Literal["fixed", "adaptive"]
 DrafterName = Literal["none", "ngram", "draft_model"]
 
 _Raw = Mapping[str, tuple[object, Origin]]
@@ -62,7 +63,7 @@ class EngineConfig:
 
     `origins` says by field name where a value came from, by `acceptance.NAME` for a law's options.
     `kv_memory_bytes` None takes what is free, `num_threads` None all cores. `draft_model` is set
-    exactly when `drafter` is `draft_model`.
+    exactly when `drafter` is `draft_model`. `draft_cost` None takes the drafter's usual cost.
     """
 
     model: str = DEFAULT_MODEL
@@ -77,6 +78,8 @@ class EngineConfig:
     draft_model: str | None = None
     draft_weights: WeightsName = "int8"
     num_speculative_tokens: int = 3
+    draft_length: DraftLengthName = "fixed"
+    draft_cost: float | None = None
     acceptance: Acceptance = field(default_factory=Acceptance)
     cache_dir: Path = field(default_factory=default_cache_dir)
     origins: Mapping[str, Origin] = field(default_factory=_no_origins, compare=False, repr=False)

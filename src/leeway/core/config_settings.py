@@ -21,6 +21,7 @@ WEIGHTS = ("int8", "int4", "16bit", "f32")
 KV_CACHES = ("16bit", "u8")
 ROW_SHAPES = ("stable", "fast")
 DRAFTERS = ("none", "ngram", "draft_model")
+DRAFT_LENGTHS = ("fixed", "adaptive")
 CASCADE_RULES = ("opt", "tokenv1", "tokenv2", "tokenv3")
 
 
@@ -183,6 +184,23 @@ _DRAFTING = (
         read.integer(0, 32),
         3,
         metavar="N",
+    ),
+    Setting(
+        "draft_length",
+        "drafting",
+        "fixed: always the most; adaptive: as many as have paid in this request so far.",
+        read.choice(*DRAFT_LENGTHS),
+        "fixed",
+        metavar="NAME",
+        choices=DRAFT_LENGTHS,
+    ),
+    Setting(
+        "draft_cost",
+        "drafting",
+        "What a draft token adds to a verify step, in plain steps; `leeway tune` measures it.",
+        read.optional(read.non_negative),
+        unset="by drafter",
+        metavar="X",
     ),
 )
 

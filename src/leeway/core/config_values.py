@@ -120,6 +120,14 @@ def number(raw: object) -> float:
     return float(value)
 
 
+def non_negative(raw: object) -> float:
+    """Read a finite number of at least zero."""
+    value = number(raw)
+    if value < 0:
+        raise ValueError("is below zero; give 0 or more, like 0.1")
+    return value
+
+
 def optional(reader: Reader) -> Reader:
     """Return a reader that also takes `off` and `none`, which both mean unset."""
 

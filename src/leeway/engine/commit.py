@@ -72,6 +72,7 @@ def _count(sequence: Sequence, judgement: Judgement, delivered: int) -> None:
     tally = sequence.tally
     tally.add_step(judgement.num_drafted, judgement.num_accepted)
     sequence.per_step.append((judgement.num_drafted, judgement.num_accepted))
+    sequence.draft_counts.add(judgement.num_drafted, judgement.num_accepted)
     tally.num_output_tokens += delivered
     tally.num_discarded_tokens += len(judgement.token_ids) - delivered
     measures = judgement.measures

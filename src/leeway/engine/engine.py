@@ -36,6 +36,7 @@ from leeway.engine.log_line import is_lossy, lossy_log_line
 from leeway.engine.verify import judge
 from leeway.sampling.params import check_sampling
 from leeway.scheduler.budget import draft_budget
+from leeway.scheduler.draft_length import DraftLength
 from leeway.scheduler.scheduler import Plan, Scheduler
 from leeway.scheduler.sequence import Sequence
 from leeway.text.chat_template import ChatTemplate
@@ -67,13 +68,14 @@ class Engine:
     """Decodes many requests at once under their laws."""
 
     def __init__(self, parts: Parts, config: EngineConfig) -> None:
-        """Check the configured law.
+        """Check the configured law; `draft_length` holds for requests added from then on.
 
         Raises:
             LawError: the law is unknown, out of range, or cannot work with this drafter.
         """
         self.parts = parts
         self.config = config
+        self.draft_length = DraftLength.of(config, parts.drafter.name)
         self.totals: dict[tuple[str, str], Tally] = {}
         self._eos_token_ids = frozenset(parts.tokenizer.eos_token_ids)
         self._scheduler = Scheduler(parts.backend, config.max_num_seqs)
@@ -145,6 +147,7 @@ class Engine:
             coins=self.parts.make_coins(seed),
             detokenizer=Detokenizer(self.parts.tokenizer),
             stop_strings=StopStrings(request.sampling.stop),
+            draft_length=self.draft_length,
         )
         self._sequences[request.request_id] = sequence
         self._scheduler.add(sequence)

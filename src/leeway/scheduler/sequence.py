@@ -14,6 +14,7 @@ from leeway.core.receipt import Receipt, Tally
 from leeway.core.rng import Coins
 from leeway.core.types import FinishReason, Request, SamplingParams
 from leeway.sampling.penalties import History
+from leeway.scheduler.draft_length import DraftCounts, DraftLength
 from leeway.text.detokenizer import Detokenizer
 from leeway.text.stop_strings import StopStrings
 
@@ -35,6 +36,7 @@ class Sequence:
         token_ids: prompt and committed output.
         num_cached: tokens in the target's cache.
         num_observed: of these, tokens whose hidden states the drafter was shown.
+        draft_length: decides below `num_speculative_tokens`, from `draft_counts`.
     """
 
     request: Request
@@ -45,6 +47,7 @@ class Sequence:
     coins: Coins
     detokenizer: Detokenizer
     stop_strings: StopStrings
+    draft_length: DraftLength = field(default_factory=DraftLength)
     handle: int | None = None
     token_ids: list[int] = field(default_factory=list)
     num_cached: int = 0
@@ -53,6 +56,7 @@ class Sequence:
     finish_reason: FinishReason | None = None
     tally: Tally = field(default_factory=Tally)
     per_step: list[tuple[int, int]] = field(default_factory=list)
+    draft_counts: DraftCounts = field(default_factory=DraftCounts)
     prompt_ids: frozenset[int] = field(init=False)
 
     def __post_init__(self) -> None:

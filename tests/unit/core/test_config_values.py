@@ -47,6 +47,12 @@ def test_numbers_refused(raw):
         read.number(raw)
 
 
+def test_numbers_below_zero_refused():
+    assert read.non_negative("0") == 0.0
+    with pytest.raises(ValueError, match="below zero"):
+        read.non_negative(-0.1)
+
+
 def test_integers_and_numbers():
     assert read.integer(0, 9)("7") == 7
     assert read.number("-0.5") == -0.5

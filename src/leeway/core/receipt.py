@@ -16,10 +16,12 @@ output tokens = verify steps + accepted - discarded.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 LawOption = float | int | str
+Number = TypeVar("Number", int, float)
 
 
 @dataclass(slots=True)
@@ -49,6 +51,8 @@ class Tally:
     accepted_by_depth: list[int] = field(default_factory=list)
     drafted_by_depth: list[int] = field(default_factory=list)
     steps_by_draft_and_accepted: dict[tuple[int, int], int] = field(default_factory=dict)
+    decided_by_depth: list[int] = field(default_factory=list)
+    draft_tv_by_depth: list[float] = field(default_factory=list)
 
     def add_step(self, num_drafted: int, num_accepted: int) -> None:
         """Count one verify step of `num_drafted` draft tokens, `num_accepted` of them accepted."""
@@ -69,6 +73,12 @@ class Tally:
         key = (num_drafted, num_accepted)
         self.steps_by_draft_and_accepted[key] = self.steps_by_draft_and_accepted.get(key, 0) + 1
 
+    def add_draft_tv(self, distances: Sequence[float]) -> None:
+        """Count TV(target row, draft row) at the positions that one verify step decided."""
+        self.draft_tv_sum += sum(distances)
+        self.decided_by_depth = _add_lists(self.decided_by_depth, [1] * len(distances))
+        self.draft_tv_by_depth = _add_lists(self.draft_tv_by_depth, list(distances))
+
     def add(self, other: Tally) -> None:
         """Add another tally's counts to this one (totals of a process)."""
         for name in _SUMMED:
@@ -77,6 +87,8 @@ class Tally:
         self.loss_kl_max = max(self.loss_kl_max, other.loss_kl_max)
         self.accepted_by_depth = _add_lists(self.accepted_by_depth, other.accepted_by_depth)
         self.drafted_by_depth = _add_lists(self.drafted_by_depth, other.drafted_by_depth)
+        self.decided_by_depth = _add_lists(self.decided_by_depth, other.decided_by_depth)
+        self.draft_tv_by_depth = _add_lists(self.draft_tv_by_depth, other.draft_tv_by_depth)
         for key, count in other.steps_by_draft_and_accepted.items():
             old = self.steps_by_draft_and_accepted.get(key, 0)
             self.steps_by_draft_and_accepted[key] = old + count
@@ -235,7 +247,7 @@ def _ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 
-def _add_lists(a: list[int], b: list[int]) -> list[int]:
+def _add_lists(a: list[Number], b: list[Number]) -> list[Number]:
     size = max(len(a), len(b))
     longer = a + [0] * (size - len(a))
     return [x + y for x, y in zip(longer, b + [0] * (size - len(b)), strict=True)]

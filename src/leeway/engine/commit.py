@@ -79,7 +79,7 @@ def _count(sequence: Sequence, judgement: Judgement, delivered: int) -> None:
     if measures is None:
         return
     tally.num_deferred += measures.num_deferred
-    tally.draft_tv_sum += measures.draft_tv_sum
+    tally.add_draft_tv([float(value) for value in measures.draft_tv])
     tally.target_entropy_sum += measures.target_entropy_sum
     tally.loss_tv_sum += float(measures.loss_tv.sum())
     finite_kl = measures.loss_kl[np.isfinite(measures.loss_kl)]

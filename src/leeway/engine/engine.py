@@ -33,7 +33,7 @@ from leeway.drafters.base import DraftAsk, Drafter, Observation
 from leeway.engine.commit import commit
 from leeway.engine.compatibility import check_draft_rows
 from leeway.engine.log_line import is_lossy, lossy_log_line
-from leeway.engine.verify import judge
+from leeway.engine.verify import Judgement, judge
 from leeway.sampling.params import check_sampling
 from leeway.scheduler.budget import draft_budget
 from leeway.scheduler.draft_length import DraftLength
@@ -53,7 +53,8 @@ GREEDY = Acceptance("greedy_match")
 class Parts:
     """What an engine is made of; `engine.load` builds it from a configuration.
 
-    `make_coins` turns a seed into coins; tests replace it to enumerate every outcome.
+    `make_coins` turns a seed into coins; tests replace it to enumerate every outcome. `judge`
+    decides one block; bench replaces it to time it.
     """
 
     model_name: str
@@ -62,6 +63,7 @@ class Parts:
     chat_template: ChatTemplate
     drafter: Drafter
     make_coins: Callable[[int], Coins] = KeyedCoins
+    judge: Callable[[Sequence, Draft, FloatArray], Judgement] = judge
 
 
 class Engine:
@@ -255,7 +257,7 @@ class Engine:
 
     def _settle(self, sequence: Sequence, draft: Draft, logits: FloatArray) -> OutputDelta:
         try:
-            judgement = judge(sequence, draft, logits)
+            judgement = self.parts.judge(sequence, draft, logits)
         except LeewayError as error:
             return self._fail(sequence, error)
         context_len = self.parts.backend.context_len

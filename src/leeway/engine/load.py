@@ -43,7 +43,7 @@ def load_engine(config: EngineConfig, on_progress: OnProgress | None = None) -> 
         backend=backend,
         tokenizer=tokenizer,
         chat_template=ChatTemplate(files.tokenizer.chat_template, tokenizer),
-        drafter=_drafter(config, tokenizer, backend, on_progress),
+        drafter=build_drafter(config, tokenizer, backend, on_progress),
     )
     return Engine(parts, config)
 
@@ -64,12 +64,18 @@ def _backend(
     )
 
 
-def _drafter(
+def build_drafter(
     config: EngineConfig,
     tokenizer: Tokenizer,
     target: OpenVINOBackend,
-    on_progress: OnProgress | None,
+    on_progress: OnProgress | None = None,
 ) -> Drafter:
+    """Return the drafter that a configuration names, for a target that is already loaded.
+
+    Raises:
+        ModelError: the draft model cannot be had or used.
+        ConfigError: it does not share the target's vocabulary.
+    """
     if config.drafter == "none":
         return NoDrafter()
     if config.drafter == "ngram":

@@ -28,13 +28,14 @@ class Measures:
 
     Attributes:
         num_deferred: positions at which the rule deferred to the target.
-        draft_tv_sum: sum of TV(target row, draft row).
+        draft_tv: [num_decided], TV(target row, draft row); 1 less it is the chance that an exact
+            law keeps a token drawn from the draft row.
         loss_tv, loss_kl: [num_decided], divergence of the emitted row from the target row.
         target_entropy_sum: nats.
     """
 
     num_deferred: int
-    draft_tv_sum: float
+    draft_tv: FloatArray
     loss_tv: FloatArray
     loss_kl: FloatArray
     target_entropy_sum: float
@@ -106,7 +107,7 @@ def _measure(
         draft_tv = draft_total_variation(decided)
     return Measures(
         num_deferred=sum(verdict.deferred),
-        draft_tv_sum=float(np.sum(draft_tv)),
+        draft_tv=draft_tv,
         loss_tv=loss_tv,
         loss_kl=loss_kl,
         target_entropy_sum=float(np.sum(_entropies(decided))),

@@ -57,6 +57,15 @@ def test_positions_outside_the_support_are_counted_apart():
     assert tally.loss()["kl_mean"] is None and tally.loss()["kl_max"] is None
 
 
+def test_draft_distances_are_kept_by_depth():
+    tally = Tally()
+    for distances in ([0.5, 0.25], [0.5], [0.25, 0.25, 0.125]):
+        tally.add_draft_tv(distances)
+    assert tally.decided_by_depth == [3, 2, 1]
+    assert tally.draft_tv_by_depth == [1.25, 0.5, 0.125]
+    assert tally.draft_tv_sum == 1.875
+
+
 def test_adding_tallies_adds_every_field():
     one, two = tally_of((3, 3), (3, 1), deferred=1), tally_of((5, 2), deferred=2)
     one.loss_tv_max, two.loss_tv_max = 0.1, 0.3

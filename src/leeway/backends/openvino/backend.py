@@ -51,12 +51,7 @@ class OpenVINOBackend:
             ConfigError: a setting is unknown or too small.
             ModelError: a tensor is missing or corrupt.
         """
-        if row_shape not in ROW_SHAPES:
-            raise ConfigError(
-                f"unknown row_shape {row_shape!r}{did_you_mean(row_shape, ROW_SHAPES)}; "
-                f"allowed: {', '.join(ROW_SHAPES)}",
-                param="row_shape",
-            )
+        _check_row_shape(row_shape)
         spec = files.spec
         self.vocab_size = spec.vocab_size
         self.hidden_size = spec.hidden_size
@@ -111,6 +106,16 @@ class OpenVINOBackend:
         """Return the settings in force, as the runtime reports them."""
         return dict(self._settings)
 
+    def set_row_shape(self, row_shape: str) -> None:
+        """Change the row shape from the next forward on; weights and cache stay.
+
+        Raises:
+            ConfigError: it is unknown.
+        """
+        _check_row_shape(row_shape)
+        self._inputs.set_padding(pad_blocks=row_shape == "stable")
+        self._settings["row_shape"] = row_shape
+
     def check_integrity(self) -> None:
         """Assert that no cache block is lost or owned twice."""
         self._pool.check_integrity()
@@ -148,3 +153,12 @@ class OpenVINOBackend:
             raise
         logits = self._request.get_output_tensor(0).data[:num_logit_rows]
         return ForwardOutput(logits=logits, hidden=hidden)
+
+
+def _check_row_shape(row_shape: str) -> None:
+    if row_shape not in ROW_SHAPES:
+        raise ConfigError(
+            f"unknown row_shape {row_shape!r}{did_you_mean(row_shape, ROW_SHAPES)}; "
+            f"allowed: {', '.join(ROW_SHAPES)}",
+            param="row_shape",
+        )

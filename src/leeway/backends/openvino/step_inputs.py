@@ -69,6 +69,10 @@ class StepInputs:
         request.set_tensor(_MAX_LEN, max_len)
         self._max_len: NDArray[np.int32] = max_len.data
 
+    def set_padding(self, *, pad_blocks: bool) -> None:
+        """Pad short blocks from now on, or stop doing so."""
+        self._block_width = BlockWidth() if pad_blocks else None
+
     def fill(
         self, inputs: Sequence[SequenceInput], tables: Sequence[BlockTable], past_lens: list[int]
     ) -> slice | list[int]:

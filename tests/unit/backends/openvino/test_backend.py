@@ -169,6 +169,27 @@ def test_fast_shape_differs_only_in_rounding() -> None:
     assert backend.describe()["row_shape"] == "fast"
 
 
+def test_the_row_shape_can_change_while_sequences_are_open() -> None:
+    stable, fast = exact(ArrayFiles()), exact(ArrayFiles(), row_shape="fast")
+    expected = {"stable": one_shot(stable, IDS[:50])[0]}
+    expected["fast"] = expected["stable"].copy()
+    handle = fast.open()
+    fast.forward([SequenceInput(handle, IDS[:40], 0)])
+    for position in range(40, 50):
+        expected["fast"][position] = run(fast, handle, [IDS[position]])[0][0]
+    handle = stable.open()
+    stable.forward([SequenceInput(handle, IDS[:40], 0)])
+    for row_shape in ("fast", "stable", "fast"):
+        stable.set_row_shape(row_shape)
+        assert stable.describe()["row_shape"] == row_shape
+        for position in range(40, 50):
+            rows, _ = run(stable, handle, [IDS[position]])
+            np.testing.assert_array_equal(rows[0], expected[row_shape][position])
+        stable.truncate(handle, 40)
+    with pytest.raises(ConfigError, match="quick"):
+        stable.set_row_shape("quick")
+
+
 def test_no_room_appends_nothing() -> None:
     probe = exact(ArrayFiles())
     block_bytes = probe.describe()["kv_cache_bytes"] // (probe.capacity_tokens // probe.block_len)

@@ -2,7 +2,8 @@
 
 The row behind a context is looked up by its last `order` tokens (fewer at the start), so a whole
 served loop can be enumerated by hand. Cache bookkeeping is as strict as a real backend's: logits
-depend on what is cached, so a forgotten rollback shows in the next row.
+depend on what is cached, so a forgotten rollback shows in the next row. Hidden states say to which
+position of which text they belong (`tabular_state`), and are spoilt by the next forward.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leeway.backends.base import ForwardOutput, SequenceInput
+from leeway.backends.tabular_state import NUM_FIXED, state_at
 from leeway.core.errors import CapacityError
+from leeway.core.types import FloatArray
 
 Table = dict[tuple[int, ...], NDArray[np.float64]]
 
@@ -28,6 +31,7 @@ class TabularBackend:
         table: context (the last `order` tokens, or all while there are fewer) to a probability
             row [vocab_size].
         order: how many tokens a row depends on.
+        num_named_tokens: last tokens that a hidden state names.
     """
 
     table: Table
@@ -37,13 +41,17 @@ class TabularBackend:
     block_len: int = 4
     exact_rollback: bool = True
     prefill_chunk_len: int = 4
-    hidden_size: int = 1
     vocab_size: int = field(init=False)
+    num_named_tokens: int = field(init=False)
+    hidden_size: int = field(init=False)
     _cached: dict[int, list[int]] = field(init=False, default_factory=dict)
     _handles: itertools.count[int] = field(init=False, default_factory=itertools.count)
+    _last_hidden: FloatArray = field(init=False, default_factory=lambda: np.zeros((0, 0)))
 
     def __post_init__(self) -> None:
         self.vocab_size = len(next(iter(self.table.values())))
+        self.num_named_tokens = max(1, self.order)
+        self.hidden_size = NUM_FIXED + self.num_named_tokens
 
     def open(self) -> int:
         """Return the handle of a new, empty sequence."""
@@ -73,17 +81,21 @@ class TabularBackend:
                 "were asked for"
             )
         rows: list[NDArray[np.float64]] = []
+        hidden: list[list[float]] = []
         for one in inputs:
             cached = self._cached[one.handle]
             first = len(one.token_ids) - one.num_logit_rows
             for index, token_id in enumerate(one.token_ids):
                 cached.append(int(token_id))
+                hidden.append(state_at(cached).to_row(self.num_named_tokens))
                 if index >= first:
                     rows.append(self.row(cached))
         probs = np.array(rows).reshape(len(rows), self.vocab_size)
         with np.errstate(divide="ignore"):
             logits = np.log(probs)
-        return ForwardOutput(logits, np.zeros((new, self.hidden_size)))
+        self._last_hidden.fill(np.nan)
+        self._last_hidden = np.array(hidden).reshape(new, self.hidden_size)
+        return ForwardOutput(logits, self._last_hidden)
 
     def row(self, context: Sequence[int]) -> NDArray[np.float64]:
         """Return the probability row behind a context."""
@@ -102,11 +114,20 @@ class TabularBackend:
         return {"backend": "tabular", "order": self.order, "vocab_size": self.vocab_size}
 
 
-def random_table(vocab_size: int, order: int, seed: int, concentration: float = 1.0) -> Table:
-    """Return a table of Dirichlet rows for every context of up to `order` tokens."""
+def random_table(
+    vocab_size: int,
+    order: int,
+    seed: int,
+    concentration: float = 1.0,
+    num_columns: int | None = None,
+) -> Table:
+    """Return a table of Dirichlet rows for every context of up to `order` tokens.
+
+    `num_columns` is the rows' length where it is not the vocabulary's (a reduced draft vocabulary).
+    """
     generator = np.random.default_rng(seed)
     contexts = itertools.chain.from_iterable(
         itertools.product(range(vocab_size), repeat=length) for length in range(order + 1)
     )
-    alpha = np.full(vocab_size, concentration)
+    alpha = np.full(num_columns or vocab_size, concentration)
     return {context: generator.dirichlet(alpha) for context in contexts}

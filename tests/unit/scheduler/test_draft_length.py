@@ -84,12 +84,11 @@ def test_a_request_that_gave_up_probes_and_comes_back():
         2 * PROBE_EVERY - 1,
     ]
     assert set(lengths) == {0, 1}
-    for steps_until_back in range(10 * PROBE_EVERY):
-        length = policy.choose(counts, 3)
-        if length > 1:
-            break
+    num_steps = 0
+    while (length := policy.choose(counts, 3)) <= 1:
         counts.add(length, length)
-    assert PROBE_EVERY <= steps_until_back <= 4 * PROBE_EVERY
+        num_steps += 1
+    assert PROBE_EVERY <= num_steps <= 4 * PROBE_EVERY
 
 
 def test_a_probe_respects_the_most():

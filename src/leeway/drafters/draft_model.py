@@ -13,11 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from leeway.backends.base import Backend, SequenceInput
-from leeway.core.rng import Purpose
-from leeway.core.types import Draft, FloatArray, Rows
+from leeway.core.types import Draft, FloatArray
 from leeway.drafters.base import DraftAsk, Observation
-from leeway.sampling import penalties
-from leeway.sampling.warp import pack, softmax, warp
+from leeway.drafters.sampled_draft import SampledDraft
 
 MAX_SHARED_BACKLOG = 16
 """Tokens that a request may bring to a forward with others; a longer backlog is fed alone."""
@@ -36,14 +34,10 @@ class _Follower:
 
 
 @dataclass(slots=True)
-class _Growing:
-    """A draft under construction."""
+class _Growing(SampledDraft):
+    """A draft under construction, and whose it is."""
 
-    ask: DraftAsk
     follower: _Follower
-    token_ids: list[int] = field(default_factory=list)
-    rows: list[Rows] = field(default_factory=list)
-    raw_probs: list[FloatArray] = field(default_factory=list)
 
 
 class ModelDrafter:
@@ -75,9 +69,9 @@ class ModelDrafter:
         while pending:
             logits = self._feed(pending)
             for one, row in zip(pending, logits, strict=True):
-                self._extend(one, row[None, : self._vocab_size])
+                one.extend(_over(self._vocab_size, row[None]))
             pending = [one for one in pending if self._room(one) > 0]
-        return [_finish(one) for one in growing]
+        return [one.finish() for one in growing]
 
     def observe(self, seen: Sequence[Observation]) -> None:
         """Nothing is read of the target."""
@@ -136,25 +130,6 @@ class ModelDrafter:
             one.follower.fed.extend(new)
         return logits
 
-    def _extend(self, one: _Growing, logits: FloatArray) -> None:
-        """Draw the draft's next token from its row."""
-        ask = one.ask
-        missing = self._vocab_size - logits.shape[-1]
-        if missing > 0:
-            logits = np.pad(logits, ((0, 0), (0, missing)), constant_values=-np.inf)
-        if ask.keep_raw_probs:
-            one.raw_probs.append(softmax(logits))
-        if penalties.is_active(ask.sampling):
-            history = penalties.after(ask.history, one.token_ids)
-            logits = penalties.penalise(logits, ask.sampling, history, ())
-        rows = warp(logits, ask.sampling)
-        column = ask.coins.draw(
-            rows.probs[0], step=ask.step, row=len(one.token_ids), purpose=Purpose.DRAFT
-        )
-        token_id = column if rows.token_ids is None else int(rows.token_ids[column])
-        one.token_ids.append(token_id)
-        one.rows.append(rows)
-
 
 def _not_yet_fed(one: _Growing) -> list[int]:
     num_fed, num_committed = len(one.follower.fed), len(one.ask.token_ids)
@@ -162,15 +137,9 @@ def _not_yet_fed(one: _Growing) -> list[int]:
     return [*one.ask.token_ids[num_fed:], *behind]
 
 
-def _finish(one: _Growing) -> Draft:
-    if not one.token_ids:
-        return Draft(())
-    raw_probs = np.concatenate(one.raw_probs) if one.raw_probs else None
-    return Draft(tuple(one.token_ids), _stack(one.rows), raw_probs)
-
-
-def _stack(rows: Sequence[Rows]) -> Rows:
-    """Return single rows stacked over their common columns."""
-    if rows[0].token_ids is None:
-        return Rows(np.concatenate([row.probs for row in rows]))
-    return pack([(row.token_ids, row.probs[0]) for row in rows if row.token_ids is not None])
+def _over(vocab_size: int, logits: FloatArray) -> FloatArray:
+    """Return rows cut to a vocabulary, or padded to it with tokens that cannot be drawn."""
+    missing = vocab_size - logits.shape[-1]
+    if missing <= 0:
+        return logits[:, :vocab_size]
+    return np.pad(logits, ((0, 0), (0, missing)), constant_values=-np.inf)

@@ -1,25 +1,20 @@
 """The OpenVINO backend: one model, one paged cache, any number of sequences on the CPU.
 
-In: a `ModelFiles` and settings. Out: `Backend` of `backends/base`. It joins the graph, the block
-pool and the step inputs; it knows neither laws, drafts, sampling nor text.
+In: a `ModelFiles` and settings. Out: `Backend` of `backends/base`. It knows neither laws, drafts,
+sampling nor text.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-
-import numpy as np
-from numpy.typing import NDArray
+from functools import partial
 
 from leeway.backends.base import ForwardOutput, SequenceInput
-from leeway.backends.openvino.cache_memory import CacheMemory
 from leeway.backends.openvino.compiled import compile_model
-from leeway.backends.openvino.graph import BLOCK_LEN
-from leeway.backends.openvino.memory import num_cache_blocks
-from leeway.backends.openvino.step_inputs import StepInputs
-from leeway.core.errors import BackendError, ConfigError, did_you_mean
-from leeway.kvcache import BlockPool
+from leeway.backends.openvino.decoder_layers import BLOCK_LEN
+from leeway.backends.openvino.graph import build_graph
+from leeway.backends.openvino.paged_model import PagedModel
+from leeway.core.errors import ConfigError, did_you_mean
 from leeway.models.base import ModelFiles
 
 ROW_SHAPES = ("stable", "fast")
@@ -59,27 +54,22 @@ class OpenVINOBackend:
         self.block_len = BLOCK_LEN
         self.prefill_chunk_len = prefill_chunk_len
         self.exact_rollback = True
-        compiled = compile_model(files, weights=weights, kv_cache=kv_cache, num_threads=num_threads)
-        self._request = compiled.runtime.create_infer_request()
-        self._cache = CacheMemory(compiled.runtime)
-        if kv_capacity_tokens is not None:
-            kv_memory_bytes = -(-kv_capacity_tokens // BLOCK_LEN) * self._cache.block_bytes
-        num_blocks = num_cache_blocks(
-            block_bytes=self._cache.block_bytes,
-            blocks_per_sequence=-(-spec.context_len // BLOCK_LEN),
+        compiled = compile_model(
+            partial(build_graph, files), weights=weights, kv_cache=kv_cache, num_threads=num_threads
+        )
+        self.embedding = compiled.embedding
+        self._model = PagedModel(
+            compiled.runtime,
+            context_len=spec.context_len,
             max_num_seqs=max_num_seqs,
             kv_memory_bytes=kv_memory_bytes,
+            kv_capacity_tokens=kv_capacity_tokens,
+            pad_blocks=row_shape == "stable",
         )
-        self._pool = BlockPool(num_blocks, BLOCK_LEN, spec.context_len)
-        self.capacity_tokens = self._pool.capacity_tokens
-        # One block more than the pool hands out: padding rows may write there.
-        self._cache.attach(self._request, num_blocks + 1)
-        self._inputs = StepInputs(
-            self._request, pad_blocks=row_shape == "stable", pad_block=num_blocks
-        )
+        self.capacity_tokens = self._model.pool.capacity_tokens
         self._settings = compiled.settings | {
             "row_shape": row_shape,
-            "kv_cache_bytes": self._cache.block_bytes * num_blocks,
+            "kv_cache_bytes": self._model.cache_bytes,
             "capacity_tokens": self.capacity_tokens,
             "block_len": BLOCK_LEN,
             "exact_rollback": self.exact_rollback,
@@ -88,19 +78,19 @@ class OpenVINOBackend:
 
     def open(self) -> int:
         """Return the handle of a new, empty sequence."""
-        return self._pool.open()
+        return self._model.pool.open()
 
     def cached_len(self, handle: int) -> int:
         """Return how many tokens of the sequence are in the cache."""
-        return self._pool.table(handle).cached_len
+        return self._model.pool.table(handle).cached_len
 
     def truncate(self, handle: int, kept_len: int) -> None:
         """Forget all cached tokens of the sequence behind the first `kept_len`."""
-        self._pool.truncate(handle, kept_len)
+        self._model.pool.truncate(handle, kept_len)
 
     def close(self, handle: int) -> None:
         """Give back everything the sequence holds."""
-        self._pool.close(handle)
+        self._model.pool.close(handle)
 
     def describe(self) -> dict[str, str | int | float | bool]:
         """Return the settings in force, as the runtime reports them."""
@@ -113,12 +103,12 @@ class OpenVINOBackend:
             ConfigError: it is unknown.
         """
         _check_row_shape(row_shape)
-        self._inputs.set_padding(pad_blocks=row_shape == "stable")
+        self._model.set_padding(pad_blocks=row_shape == "stable")
         self._settings["row_shape"] = row_shape
 
     def check_integrity(self) -> None:
         """Assert that no cache block is lost or owned twice."""
-        self._pool.check_integrity()
+        self._model.pool.check_integrity()
 
     def forward(self, inputs: Sequence[SequenceInput]) -> ForwardOutput:
         """Append the new tokens of each sequence and return the rows asked for.
@@ -128,31 +118,7 @@ class OpenVINOBackend:
             BackendError: the model gave a number that is not finite, or the runtime failed;
                 nothing was appended.
         """
-        pool = self._pool
-        tables = [pool.table(item.handle) for item in inputs]
-        past_lens = [table.cached_len for table in tables]
-        pool.append([(item.handle, len(item.token_ids)) for item in inputs])
-        real_rows = self._inputs.fill(inputs, tables, past_lens)
-        num_logit_rows = sum([item.num_logit_rows for item in inputs])
-        try:
-            self._request.infer(share_outputs=True)
-            hidden: NDArray[np.float32] = self._request.get_output_tensor(1).data[real_rows]
-            # The output matrix was finite when it was encoded, so finite states give finite logits.
-            with np.errstate(over="ignore", invalid="ignore"):
-                total = float(hidden.sum())
-            if not math.isfinite(total):
-                raise BackendError(
-                    "the model gave a number that is not finite; check the model file's checksum "
-                    "or try another precision (weights f32)"
-                )
-        except Exception as error:
-            for item, past_len in zip(inputs, past_lens, strict=True):
-                pool.truncate(item.handle, past_len)
-            if isinstance(error, RuntimeError):  # what the runtime raises, whatever went wrong
-                raise BackendError(f"a forward failed in the runtime: {error}") from error
-            raise
-        logits = self._request.get_output_tensor(0).data[:num_logit_rows]
-        return ForwardOutput(logits=logits, hidden=hidden)
+        return self._model.run(inputs)
 
 
 def _check_row_shape(row_shape: str) -> None:

@@ -1,6 +1,7 @@
 """The compiled model: graph, precisions and runtime settings joined, and what is in force.
 
-In: a `ModelFiles` and the user's choices. Out: a compiled model and a flat table of its settings.
+In: how to build a graph, and the user's choices. Out: a compiled model and a flat table of its
+settings.
 """
 
 from __future__ import annotations
@@ -8,25 +9,38 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import openvino as ov
 
-from leeway.backends.openvino.graph import build_graph
 from leeway.backends.openvino.precision import CpuFeatures, choose_precisions
-from leeway.backends.openvino.weights import weight_form
-from leeway.models.base import ModelFiles
+from leeway.backends.openvino.weights import EncodedMatrix, WeightForm, weight_form
+
+
+class GraphBuilder(Protocol):
+    """Builds a graph, and says which embedding it reads in place."""
+
+    def __call__(
+        self, form: WeightForm, *, attention: str, num_threads: int
+    ) -> tuple[ov.Model, EncodedMatrix]:
+        """Build with weights of this form and attention in this element type."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledModel:
-    """A model ready to run; `settings` as the runtime reports them."""
+    """A model ready to run; `settings` as the runtime reports them.
+
+    `embedding` is read where it lies and must be kept as long as the model runs.
+    """
 
     runtime: ov.CompiledModel
+    embedding: EncodedMatrix
     settings: dict[str, str | int | float | bool]
 
 
 def compile_model(
-    files: ModelFiles, *, weights: str, kv_cache: str, num_threads: int | None
+    build: GraphBuilder, *, weights: str, kv_cache: str, num_threads: int | None
 ) -> CompiledModel:
     """Build the graph and compile it for the CPU.
 
@@ -46,7 +60,7 @@ def compile_model(
         # Pinning fights with a host that moves virtual CPUs, and gains nothing elsewhere.
         "ENABLE_CPU_PINNING": False,
     }
-    graph = build_graph(files, form, attention=precisions.attention, num_threads=threads)
+    graph, embedding = build(form, attention=precisions.attention, num_threads=threads)
     runtime = core.compile_model(graph, "CPU", properties)
     settings: dict[str, str | int | float | bool] = {
         "backend": "openvino",
@@ -61,7 +75,7 @@ def compile_model(
     }
     for name, requested in properties.items():
         settings[name] = _in_force(runtime, name, requested)
-    return CompiledModel(runtime, settings)
+    return CompiledModel(runtime, embedding, settings)
 
 
 def num_usable_cores(topology: Path = Path("/sys/devices/system/cpu")) -> int:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from leeway.backends.base import SequenceInput
 from leeway.backends.openvino.block_width import STABLE_ROWS, BlockWidth, is_block
-from leeway.backends.openvino.graph import BLOCK_LEN, INPUT_NAMES
+from leeway.backends.openvino.decoder_layers import BLOCK_LEN, INPUT_NAMES, STATES
+from leeway.core.types import FloatArray
 from leeway.kvcache import BlockTable
 
 _MAX_LEN = "max_context_len"
@@ -68,6 +69,7 @@ class StepInputs:
         max_len = ov.Tensor(ov.Type.i32, ov.Shape([]))
         request.set_tensor(_MAX_LEN, max_len)
         self._max_len: NDArray[np.int32] = max_len.data
+        self.num_rows = 0
 
     def set_padding(self, *, pad_blocks: bool) -> None:
         """Pad short blocks from now on, or stop doing so."""
@@ -81,8 +83,8 @@ class StepInputs:
         `tables` hold blocks for past and new tokens.
 
         Returns:
-            Which rows of the hidden states belong to real tokens. Rows of the logits behind the
-            number asked for are padding.
+            Which of the `num_rows` rows of the hidden states belong to real tokens. Rows of the
+            logits behind the number asked for are padding.
         """
         ids: list[int] = []
         positions: list[int] = []
@@ -106,6 +108,7 @@ class StepInputs:
             longest = max(longest, end_len)
         least = 1 if self._block_width is None else max(num_logits, STABLE_ROWS)
         logit_rows += [len(ids) - 1] * (least - len(logit_rows))
+        self.num_rows = len(ids)
         write = self._buffers
         write["input_ids"].write(ids)
         write["position_ids"].write(positions)
@@ -131,3 +134,36 @@ class StepInputs:
             owned = min(table.num_blocks, end - start)
             blocks[start : start + owned] = table.ids[:owned]
             blocks[start + owned : end] = self._pad_block
+
+
+class StateInput:
+    """The input tensor of the states before each token, which only a draft head has."""
+
+    def __init__(self, request: ov.InferRequest, hidden_size: int) -> None:
+        self._request = request
+        self._hidden_size = hidden_size
+        self._allocate(_START_CAPACITY)
+
+    @staticmethod
+    def of(request: ov.InferRequest, runtime: ov.CompiledModel) -> StateInput | None:
+        """Return the input of a head's request; None for a whole model."""
+        for port in runtime.inputs:
+            if STATES in port.get_names():
+                return StateInput(request, port.get_partial_shape()[1].get_length())
+        return None
+
+    def _allocate(self, capacity: int) -> None:
+        self._tensor = ov.Tensor(ov.Type.f32, ov.Shape([capacity, self._hidden_size]))
+        self._view: NDArray[np.float32] = self._tensor.data
+        self._request.set_tensor(STATES, self._tensor)
+
+    def write(
+        self, states: Sequence[FloatArray], real_rows: slice | list[int], num_rows: int
+    ) -> None:
+        """Make the tensor hold `states` in the real ones of `num_rows` rows, zeros in the rest."""
+        if num_rows > len(self._view):
+            self._allocate(2 * num_rows)
+        self._tensor.shape = [num_rows, self._hidden_size]
+        rows = self._view[:num_rows]
+        rows[...] = 0.0
+        rows[real_rows] = states[0] if len(states) == 1 else np.concatenate(states)

@@ -1,6 +1,6 @@
 """Reading weights ahead: matrices are decoded from the file and encoded while the graph is built.
 
-In: a `ModelFiles` and the order in which the graph wants its matrices. Out: the same matrices,
+In: tensors by name and the order in which the graph wants its matrices. Out: the same matrices,
 encoded, in that order. Only a few are held at a time.
 """
 
@@ -10,15 +10,27 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leeway.backends.openvino.weights import EncodedMatrix, encode
 from leeway.core.errors import ModelError
-from leeway.models.base import ModelFiles
 
 _NUM_AHEAD = 8
+
+
+class Tensors(Protocol):
+    """Tensors by canonical name, of a model or of a draft head."""
+
+    def tensor(self, name: str) -> NDArray[np.float32]:
+        """Return one tensor. Raises ModelError naming a missing one."""
+        ...
+
+    def has_tensor(self, name: str) -> bool:
+        """Return whether a tensor of this canonical name exists."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +42,7 @@ class MatrixRequest:
 
 
 def encoded_matrices(
-    files: ModelFiles, requests: Sequence[MatrixRequest], *, num_threads: int
+    tensors: Tensors, requests: Sequence[MatrixRequest], *, num_threads: int
 ) -> Iterator[EncodedMatrix]:
     """Yield the matrices in order, encoded by `num_threads` threads ahead of their use.
 
@@ -39,7 +51,7 @@ def encoded_matrices(
     """
 
     def read(request: MatrixRequest) -> EncodedMatrix:
-        parts = [_finite(name, files.tensor(name)) for name in request.names]
+        parts = [_finite(name, tensors.tensor(name)) for name in request.names]
         return encode(parts[0] if len(parts) == 1 else np.concatenate(parts), request.kind)
 
     with ThreadPoolExecutor(num_threads, thread_name_prefix="leeway-weights") as pool:

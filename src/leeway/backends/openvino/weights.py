@@ -86,20 +86,24 @@ def encode(matrix: NDArray[np.float32], kind: str) -> EncodedMatrix:
     return EncodedMatrix(kind, shape, np.ascontiguousarray(matrix, dtype))
 
 
-def weight_node(encoded: EncodedMatrix) -> ov.Node:
-    """Return a graph node that yields the matrix, [out_features, in_features], as float32."""
+def weight_node(encoded: EncodedMatrix, *, is_shared: bool = False) -> ov.Node:
+    """Return a graph node that yields the matrix, [out_features, in_features], as float32.
+
+    With `is_shared` the graph reads the codes where they lie, so that several graphs can hold one
+    matrix; the caller must keep `encoded` as long as any of them runs.
+    """
     kind, codes, scales = encoded.kind, encoded.codes, encoded.scales
     if kind == "f32":
-        return ops.constant(codes)
+        return ops.constant(codes, shared_memory=is_shared)
     if kind == "f16":
-        return ops.convert(ops.constant(codes), "f32")
+        return ops.convert(ops.constant(codes, shared_memory=is_shared), "f32")
     if kind == "bf16":
-        tensor = ov.Tensor(ov.Type.bf16, ov.Shape(list(encoded.shape)))
-        tensor.data.view(np.uint16)[...] = codes
-        return ops.convert(ops.constant(tensor), "f32")
+        tensor = ov.Tensor(codes, ov.Shape(list(encoded.shape)), ov.Type.bf16)
+        return ops.convert(ops.constant(tensor, shared_memory=is_shared), "f32")
     assert scales is not None
     if kind == "int8":
-        return _decoded(ops.convert(ops.constant(codes), "f16"), scales, encoded.shape)
+        constant = ops.constant(codes, shared_memory=is_shared)
+        return _decoded(ops.convert(constant, "f16"), scales, encoded.shape)
     assert kind == "int4" and encoded.zero_points is not None, kind
     centred = ops.subtract(
         ops.convert(_u4_constant(codes), "f16"),

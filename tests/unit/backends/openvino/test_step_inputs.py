@@ -2,7 +2,7 @@ import numpy as np
 import openvino as ov
 
 from leeway.backends.base import SequenceInput
-from leeway.backends.openvino.graph import BLOCK_LEN, INPUT_NAMES
+from leeway.backends.openvino.decoder_layers import BLOCK_LEN, INPUT_NAMES
 from leeway.backends.openvino.step_inputs import StepInputs
 from leeway.kvcache import BlockTable
 

@@ -52,8 +52,13 @@ _IGNORED_PARTS = frozenset({"attn_rot_embd"})  # a constant that old converters 
 class GGUFFiles:
     """An opened GGUF file; satisfies `ModelFiles`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, sha256: str | None = None) -> None:
         """Open and check the file.
+
+        Args:
+            path: of the file.
+            sha256: the file's checksum where it was compared already, so that it is not read whole
+                again.
 
         Raises:
             ModelError: the file is not GGUF, is truncated, is of another architecture, or lacks a
@@ -65,6 +70,7 @@ class GGUFFiles:
         metadata = self._container.metadata
         self.path = path
         self.name = path.stem
+        self._known_sha256 = sha256
         self.spec = _read_spec(self._container, self._own_names)
         found = {name: self._container.tensors[own].shape for name, own in self._own_names.items()}
         check_tensors(str(path), self.spec, found, _own_name)
@@ -96,6 +102,8 @@ class GGUFFiles:
 
     @cached_property
     def _sha256(self) -> str:
+        if self._known_sha256 is not None:
+            return self._known_sha256
         with self.path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 

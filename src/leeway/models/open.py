@@ -33,7 +33,8 @@ def open_model(
     if any(entry.name == name_or_path.lower() for entry in CATALOGUE):
         entry = find_entry(name_or_path)
         where = default_cache_dir() if cache_dir is None else cache_dir
-        files = GGUFFiles(pull(entry, where, on_progress=on_progress, offline=offline))
+        path = pull(entry, where, on_progress=on_progress, offline=offline)
+        files = GGUFFiles(path, sha256=entry.sha256)
         files.name = entry.name
         return files
     path = Path(name_or_path).expanduser()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import mmap
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from leeway.core.errors import ModelError
 from leeway.models.dequantise import widen_bfloat16
 
-_ITEM_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
+_FLOATS = ("F32", "F16", "BF16")
+_ITEM_BYTES = {"F32": 4, "F16": 2, "BF16": 2, "I32": 4, "I8": 1}
 _MAX_HEADER_BYTES = 100_000_000
 
 
@@ -35,19 +36,47 @@ class StoredTensor:
     type_name: str
     data: NDArray[np.uint8]
 
+    def codes(self) -> NDArray[np.integer[Any]]:
+        """Return a tensor of whole numbers (I8, I32) as it is stored, a view of the mapped file."""
+        return self.data.view({"I8": "i1", "I32": "<i4"}[self.type_name]).reshape(self.shape)
+
     def values(self) -> NDArray[np.float32]:
-        """Return the tensor as a new float32 array."""
+        """Return a tensor of numbers (F32, F16, BF16) as a new float32 array."""
         if self.type_name == "BF16":
             return widen_bfloat16(self.data.view("<u2")).reshape(self.shape)
         stored = self.data.view("<f4" if self.type_name == "F32" else "<f2")
         return stored.reshape(self.shape).astype(np.float32)
 
 
+@dataclass(frozen=True, slots=True)
+class SafetensorsContent:
+    """A safetensors file, mapped: tensors and metadata as its header names them.
+
+    Attributes:
+        num_data_bytes: what lies behind the header.
+    """
+
+    tensors: Mapping[str, StoredTensor]
+    metadata: Mapping[str, Any]
+    num_data_bytes: int
+
+
 def read_safetensors(path: Path) -> dict[str, StoredTensor]:
-    """Map a file and return its tensors by name.
+    """Map a file of unquantised weights and return its tensors by name.
 
     Raises:
         ModelError: not a safetensors file, truncated, or of a type that is not known.
+    """
+    return dict(read_content(path, _FLOATS).tensors)
+
+
+def read_content(
+    path: Path, type_names: Collection[str] = tuple(_ITEM_BYTES)
+) -> SafetensorsContent:
+    """Map a file and return its tensors and its metadata.
+
+    Raises:
+        ModelError: not a safetensors file, truncated, or of a type that is not among `type_names`.
     """
     try:
         with path.open("rb") as file:
@@ -58,8 +87,11 @@ def read_safetensors(path: Path) -> dict[str, StoredTensor]:
         raise ModelError(f"cannot read {path}: {error.strerror or error}") from error
     header, start = _header(path, mapped)
     raw = np.frombuffer(mapped, dtype=np.uint8)[start:]
-    header.pop("__metadata__", None)
-    return {name: _locate(path, name, entry, raw) for name, entry in header.items()}
+    metadata = header.pop("__metadata__", None)
+    if not isinstance(metadata, dict | None):
+        raise ModelError(f"{path} is corrupt: its __metadata__ is not a JSON object")
+    tensors = {name: _locate(path, name, entry, raw, type_names) for name, entry in header.items()}
+    return SafetensorsContent(tensors, metadata or {}, raw.size)
 
 
 def _header(path: Path, mapped: mmap.mmap) -> tuple[dict[str, Any], int]:
@@ -83,16 +115,20 @@ def _header(path: Path, mapped: mmap.mmap) -> tuple[dict[str, Any], int]:
 
 
 def _locate(
-    path: Path, name: str, entry: Mapping[str, Any], raw: NDArray[np.uint8]
+    path: Path,
+    name: str,
+    entry: Mapping[str, Any],
+    raw: NDArray[np.uint8],
+    type_names: Collection[str],
 ) -> StoredTensor:
     try:
         type_name, shape = str(entry["dtype"]), tuple(int(length) for length in entry["shape"])
         begin, end = (int(offset) for offset in entry["data_offsets"])
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(f"{path} is corrupt: its entry of {name!r} is broken") from error
-    if type_name not in _ITEM_BYTES:
+    if type_name not in type_names:
         raise ModelError(
-            f"{path}: tensor {name!r} is stored as {type_name}; {', '.join(_ITEM_BYTES)} can be "
+            f"{path}: tensor {name!r} is stored as {type_name}; {', '.join(type_names)} can be "
             "read, so fetch an unquantised model"
         )
     if end > raw.size:

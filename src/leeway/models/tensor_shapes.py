@@ -21,13 +21,14 @@ def expected_shapes(spec: ArchitectureSpec) -> Iterator[tuple[str, Shape]]:
     yield "final_norm", (spec.hidden_size,)
     if not spec.tied_output:
         yield "output", (spec.vocab_size, spec.hidden_size)
-    layer = _layer_shapes(spec)
+    layer = layer_shapes(spec)
     for index in range(spec.num_layers):
         for part, shape in layer.items():
             yield f"layers.{index}.{part}", shape
 
 
-def _layer_shapes(spec: ArchitectureSpec) -> dict[str, Shape]:
+def layer_shapes(spec: ArchitectureSpec) -> dict[str, Shape]:
+    """Return {part: shape} of one decoder layer."""
     q_size = spec.num_heads * spec.head_size
     kv_size = spec.num_kv_heads * spec.head_size
     shapes: dict[str, Shape] = {

@@ -86,6 +86,11 @@ def test_sha256_is_that_of_the_file(tmp_path: Path) -> None:
     assert GGUFFiles(path).sha256() == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def test_a_checksum_that_was_compared_already_is_not_computed_again(tmp_path: Path) -> None:
+    files = GGUFFiles(write_tiny_gguf(tmp_path / "m.gguf").path, sha256="12" * 32)
+    assert files.sha256() == "12" * 32
+
+
 @pytest.mark.parametrize(
     ("metadata", "message"),
     [

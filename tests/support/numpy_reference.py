@@ -1,4 +1,4 @@
-"""A decoder of the llama, qwen2 and qwen3 families in plain NumPy float32: the slow reference.
+"""Decoders of three families, and draft heads, in plain NumPy float32: the slow reference.
 
 Written from the architectures' definitions and sharing no code with any backend: no cache, no
 batching, no fused matrices; every call computes all positions of one sequence with causal masks.
@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from leeway.models.base import ModelFiles
+from leeway.models.base import ArchitectureSpec, ModelFiles
+from leeway.models.head_base import HeadFiles
 
 FloatArray = NDArray[np.float32]
 
@@ -18,25 +19,52 @@ def reference_forward(files: ModelFiles, token_ids: list[int]) -> tuple[FloatArr
     """Return logits [tokens, vocab_size] and final hidden states [tokens, hidden_size]."""
     spec = files.spec
     embed = files.tensor("embed")
-    rows = embed[np.array(token_ids)]
-    cos, sin = _rotary(files, len(token_ids))
-    for layer in range(spec.num_layers):
-        prefix = f"layers.{layer}."
-        normed = _rms(rows, files.tensor(prefix + "attn_norm"), spec.norm_eps)
-        rows = rows + _attention(files, prefix, normed, cos, sin)
-        normed = _rms(rows, files.tensor(prefix + "ffn_norm"), spec.norm_eps)
-        gate = normed @ files.tensor(prefix + "gate").T
-        up = normed @ files.tensor(prefix + "up").T
-        rows = rows + (gate / (1 + np.exp(-gate)) * up) @ files.tensor(prefix + "down").T
+    rows = _layers(files, spec, embed[np.array(token_ids)])
     hidden = _rms(rows, files.tensor("final_norm"), spec.norm_eps)
     output = embed if spec.tied_output else files.tensor("output")
     return hidden @ output.T, hidden
 
 
+def reference_head(
+    head: HeadFiles, target: ModelFiles, states: FloatArray, token_ids: list[int]
+) -> tuple[FloatArray, FloatArray]:
+    """Return a head's logits and states behind each (state, next token), all committed pairs."""
+    spec = head.spec.decoder
+    embed = (head if head.has_tensor("embed") else target).tensor("embed")
+    token_rows = _rms(embed[np.array(token_ids)], head.tensor("embed_norm"), spec.norm_eps)
+    state_rows = _rms(states, head.tensor("hidden_norm"), spec.norm_eps)
+    joined = np.concatenate([token_rows, state_rows], axis=-1) @ head.tensor("project").T
+    hidden = _rms(_layers(head, spec, joined), head.tensor("final_norm"), spec.norm_eps)
+    if head.has_tensor("output"):
+        output = head.tensor("output")
+    else:
+        output = target.tensor("embed" if target.spec.tied_output else "output")
+        if head.spec.draft_token_ids is not None:
+            output = output[head.spec.draft_token_ids]
+    return hidden @ output.T, hidden
+
+
+def _layers(files: ModelFiles | HeadFiles, spec: ArchitectureSpec, rows: FloatArray) -> FloatArray:
+    cos, sin = _rotary(files, spec, len(rows))
+    for layer in range(spec.num_layers):
+        prefix = f"layers.{layer}."
+        normed = _rms(rows, files.tensor(prefix + "attn_norm"), spec.norm_eps)
+        rows = rows + _attention(files, spec, prefix, normed, cos, sin)
+        normed = _rms(rows, files.tensor(prefix + "ffn_norm"), spec.norm_eps)
+        gate = normed @ files.tensor(prefix + "gate").T
+        up = normed @ files.tensor(prefix + "up").T
+        rows = rows + (gate / (1 + np.exp(-gate)) * up) @ files.tensor(prefix + "down").T
+    return rows
+
+
 def _attention(
-    files: ModelFiles, prefix: str, normed: FloatArray, cos: FloatArray, sin: FloatArray
+    files: ModelFiles | HeadFiles,
+    spec: ArchitectureSpec,
+    prefix: str,
+    normed: FloatArray,
+    cos: FloatArray,
+    sin: FloatArray,
 ) -> FloatArray:
-    spec = files.spec
     num_tokens = normed.shape[0]
 
     def heads(name: str, count: int) -> FloatArray:
@@ -67,9 +95,10 @@ def _rms(rows: FloatArray, weight: FloatArray, eps: float) -> FloatArray:
     return rows / np.sqrt(mean + np.float32(eps)) * weight
 
 
-def _rotary(files: ModelFiles, num_tokens: int) -> tuple[FloatArray, FloatArray]:
+def _rotary(
+    files: ModelFiles | HeadFiles, spec: ArchitectureSpec, num_tokens: int
+) -> tuple[FloatArray, FloatArray]:
     """Cosine and sine, [tokens, 1, head_size / 2], by position and frequency."""
-    spec = files.spec
     frequencies = spec.rope_base ** (-2 * np.arange(spec.head_size // 2) / spec.head_size)
     if files.has_tensor("rope_factors"):
         frequencies = frequencies / files.tensor("rope_factors")

@@ -1,0 +1,135 @@
+"""A draft head on OpenVINO: one compiled head, its own paged cache, any number of sequences.
+
+In: a `HeadFiles`, the target's files and settings. Out: `DraftHead` of `backends/base`. It knows
+neither drafts, sampling nor text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from leeway.backends.base import ForwardOutput, HeadInput, SequenceInput
+from leeway.backends.openvino.block_width import MAX_BLOCK_ROWS
+from leeway.backends.openvino.compiled import compile_model
+from leeway.backends.openvino.head_graph import build_head_graph
+from leeway.backends.openvino.paged_model import PagedModel
+from leeway.backends.openvino.weights import EncodedMatrix
+from leeway.models.base import ModelFiles
+from leeway.models.head_base import HeadFiles
+
+
+class OpenVINOHead:
+    """A multi-token-prediction head; see `backends.base.DraftHead` for the contract."""
+
+    def __init__(
+        self,
+        head_files: HeadFiles,
+        target_files: ModelFiles,
+        *,
+        embedding: EncodedMatrix | None = None,
+        weights: str = "int8",
+        kv_cache: str = "16bit",
+        kv_capacity_tokens: int | None = None,
+        num_threads: int | None = None,
+        max_num_seqs: int = 8,
+        prefill_chunk_len: int = 512,
+    ) -> None:
+        """Build and compile the head.
+
+        `embedding` is the target backend's own, which a head without one then shares; otherwise
+        the target's embedding is encoded a second time. Every position has the same logits to the
+        bit however many rows share its forward.
+
+        Raises:
+            ConfigError: a setting is unknown or too small.
+            ModelError: a tensor is missing or corrupt.
+        """
+        spec = head_files.spec
+        self.hidden_size = spec.decoder.hidden_size
+        self.draft_token_ids = spec.draft_token_ids
+        self.depth = spec.depth
+        self.context_len = spec.decoder.context_len
+        self.prefill_chunk_len = prefill_chunk_len
+        compiled = compile_model(
+            partial(build_head_graph, head_files, target_files, embedding=embedding),
+            weights=weights,
+            kv_cache=kv_cache,
+            num_threads=num_threads,
+        )
+        self._embedding = compiled.embedding
+        self._model = PagedModel(
+            compiled.runtime,
+            context_len=self.context_len,
+            max_num_seqs=max_num_seqs,
+            kv_memory_bytes=None,
+            kv_capacity_tokens=kv_capacity_tokens,
+            pad_blocks=True,
+        )
+        draft_vocab_size = spec.decoder.vocab_size
+        if spec.draft_token_ids is not None:
+            draft_vocab_size = len(spec.draft_token_ids)
+        self._settings: dict[str, str | int | float | bool] = {
+            "name": head_files.name,
+            "sha256": head_files.sha256(),
+            "depth": self.depth,
+            "num_layers": spec.decoder.num_layers,
+            "draft_vocab_size": draft_vocab_size,
+            "shares_embedding": self._embedding is embedding,
+            "weights": weights,
+            "kv_cache": kv_cache,
+            "kv_cache_bytes": self._model.cache_bytes,
+            "capacity_tokens": self._model.pool.capacity_tokens,
+            "INFERENCE_NUM_THREADS": compiled.settings["INFERENCE_NUM_THREADS"],
+        }
+
+    def open(self) -> int:
+        """Return the handle of a new, empty sequence."""
+        return self._model.pool.open()
+
+    def cached_len(self, handle: int) -> int:
+        """Return how many positions of the sequence are in the cache."""
+        return self._model.pool.table(handle).cached_len
+
+    def truncate(self, handle: int, kept_len: int) -> None:
+        """Forget all cached positions of the sequence behind the first `kept_len`."""
+        self._model.pool.truncate(handle, kept_len)
+
+    def close(self, handle: int) -> None:
+        """Give back everything the sequence holds."""
+        self._model.pool.close(handle)
+
+    def describe(self) -> dict[str, str | int | float | bool]:
+        """Return the settings in force."""
+        return dict(self._settings)
+
+    def check_integrity(self) -> None:
+        """Assert that no cache block is lost or owned twice."""
+        self._model.pool.check_integrity()
+
+    def forward(self, inputs: Sequence[HeadInput]) -> ForwardOutput:
+        """Append positions; logits [sum of num_logit_rows, draft vocabulary], hidden [all, size].
+
+        Raises:
+            CapacityError: the cache has no room; nothing was appended.
+            BackendError: the head gave a number that is not finite; nothing was appended.
+        """
+        items = [_with_all_logits(item) for item in inputs]
+        output = self._model.run(items, [item.hidden for item in inputs])
+        picked: list[int] = []
+        end = 0
+        for item, asked in zip(items, inputs, strict=True):
+            end += item.num_logit_rows
+            picked += range(end - asked.num_logit_rows, end)
+        return ForwardOutput(logits=output.logits[picked], hidden=output.hidden)
+
+
+def _with_all_logits(item: HeadInput) -> SequenceInput:
+    """Ask a short run of positions for all its logits: then it is padded like a block of drafts.
+
+    So the forward that reads what was committed has the shape of those that draft further, and the
+    runtime keeps its kernels; a few more output rows cost less than preparing them anew.
+    """
+    length = len(item.token_ids)
+    asks_all = item.num_logit_rows > 0 and length <= MAX_BLOCK_ROWS
+    return SequenceInput(item.handle, item.token_ids, length if asks_all else item.num_logit_rows)

@@ -49,7 +49,7 @@ def random_head_tensors(spec: HeadSpec, seed: int = 0, optional: tuple[str, ...]
         if name in OPTIONAL and name not in optional:
             continue
         values = rng.standard_normal(shape).astype(np.float32) * np.float32(0.2)
-        if name.endswith("norm") or name == "rope_factors":
+        if name.endswith(("norm", "factors", "gain")):
             values = np.abs(values) + np.float32(1)
         tensors[name] = values
     return tensors

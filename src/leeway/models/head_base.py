@@ -19,6 +19,11 @@ Canonical tensor names, float32 like those of `models.base`:
     final_norm                 [hidden_size]
     embed                      [vocab_size, hidden_size]; absent: the target's
     output                     [num_draft_tokens, hidden_size]; absent: the target's rows
+    rope_factors               as in `models.base`; absent: the target's
+    state_gain                 [hidden_size]; only where a head reads states from before the
+                               target's last norm, whose gain this is: states that come in are
+                               divided by it, and state = RMS-normed rows times it, while logits
+                               still come from final_norm(rows)
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from leeway.core.errors import ModelError
 from leeway.models.head_base import HeadSpec
 from leeway.models.tensor_shapes import Shape, layer_shapes
 
-OPTIONAL = ("embed", "output", "rope_factors")
+OPTIONAL = ("embed", "output", "rope_factors", "state_gain")
 
 
 def head_shapes(spec: HeadSpec) -> dict[str, Shape]:
@@ -24,6 +24,7 @@ def head_shapes(spec: HeadSpec) -> dict[str, Shape]:
         "embed": (vocab_size, hidden_size),
         "output": (num_draft, hidden_size),
         "rope_factors": (decoder.head_size // 2,),
+        "state_gain": (hidden_size,),
     }
     for index in range(decoder.num_layers):
         shapes |= {f"layers.{index}.{part}": shape for part, shape in layer_shapes(decoder).items()}

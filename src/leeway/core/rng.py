@@ -26,12 +26,13 @@ _GROUP = 256
 
 
 class Purpose(IntEnum):
-    """What a coin decides; part of its key."""
+    """What a coin decides; part of its key. No engine throws MEASURE: it belongs to statistics."""
 
     DRAFT = 0
     ACCEPT = 1
     RECOVER = 2
     BONUS = 3
+    MEASURE = 4
 
 
 class Coins(Protocol):

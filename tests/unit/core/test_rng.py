@@ -28,7 +28,7 @@ def test_coins_are_uniform_and_uncorrelated():
         [[uniform(1, step, 0, purpose) for purpose in Purpose] for step in range(5000)]
     )
     assert np.all(np.abs(coins.mean(axis=0) - 0.5) < 4 * np.sqrt(1 / 12 / 5000))
-    correlation = np.corrcoef(coins.T) - np.eye(4)
+    correlation = np.corrcoef(coins.T) - np.eye(len(Purpose))
     assert np.all(np.abs(correlation) < 4 / np.sqrt(5000))
 
 

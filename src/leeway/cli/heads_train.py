@@ -1,0 +1,187 @@
+"""`leeway heads train`: make a draft head for a model that has none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from leeway.cli.call import Call, Screen
+from leeway.cli.loading import progress
+from leeway.cli.options import takes_settings
+from leeway.core.config import Config
+from leeway.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
+
+    from leeway.heads.evaluate import Report
+
+
+def option(name: str, metavar: str, meaning: str) -> Parameter:
+    """Return a flag of this verb."""
+    return Parameter(name=name, metavar=metavar, help=meaning)
+
+
+@takes_settings(only=("cache_dir",))
+def train(
+    call: Call,
+    model: Annotated[
+        str,
+        Parameter(
+            help="A name that `leeway models` lists, a GGUF file or a safetensors folder.",
+            show_default=False,
+        ),
+    ],
+    /,
+    *,
+    prompts: Annotated[
+        tuple[Path, ...],
+        option(
+            "--prompts",
+            "PATH",
+            "JSON-lines file with prompts (field prompt, question, text or instruction); may be "
+            "repeated. What evaluation sets hold is dropped.",
+        ),
+    ] = (),
+    own_turns: Annotated[
+        int, option("--own-turns", "N", "User turns that the model writes itself.")
+    ] = 2000,
+    stdlib: Annotated[
+        int, option("--stdlib", "N", "Most prompts about Python's standard library.")
+    ] = 1000,
+    answer_positions: Annotated[
+        int,
+        option("--answer-positions", "N", "Positions of the model's own answers to collect."),
+    ] = 800_000,
+    positions: Annotated[
+        int, option("--positions", "N", "Positions to train on, repetitions counted.")
+    ] = 5_000_000,
+    depth: Annotated[int, option("--depth", "N", "Depths to train.")] = 3,
+    draft_vocab: Annotated[
+        int, option("--draft-vocab", "N", "Tokens that can be drafted: the most frequent ones.")
+    ] = 8192,
+    seed: Annotated[int, option("--seed", "N", "Of everything random.")] = 0,
+    work: Annotated[
+        Path | None,
+        option("--work", "PATH", "Work folder; an interrupted run goes on there."),
+    ] = None,
+    out: Annotated[Path | None, option("--out", "PATH", "The head file.")] = None,
+) -> None:
+    """Make a draft head for a model from nothing but the model itself.
+
+    The model answers prompts, its hidden states are kept, and a head is trained to foretell them.
+    Needs the extra `train` (`pip install 'leeway-llm[train]'`). An interrupted run goes on where it
+    was; larger numbers in a later run add answers or training. On two CPU cores the defaults take
+    about two hours for a model of 135 million parameters.
+    """
+    config, screen = call.resolve()
+    _check_torch()
+    from leeway.heads.make import Plan, make_head
+    from leeway.heads.train import Recipe
+    from leeway.models.heads import made_heads
+
+    for name, value in (("--positions", positions), ("--answer-positions", answer_positions)):
+        if value < 1:
+            raise ConfigError(f"{name} is {value}; allowed: 1 or more")
+    if not 1 <= depth <= 5:
+        raise ConfigError(f"--depth is {depth}; allowed: 1 to 5")
+    heads = made_heads(config.engine.cache_dir)
+    stem = Path(model).stem
+    plan = Plan(
+        model=model,
+        work=work or heads / "work" / stem,
+        out=out or heads / f"{stem}.safetensors",
+        prompt_files=prompts,
+        num_stdlib=stdlib,
+        num_own_turns=own_turns,
+        num_answer_positions=answer_positions,
+        num_draft_tokens=draft_vocab,
+        recipe=Recipe(depth=depth, num_positions=positions),
+        seed=seed,
+        cache_dir=config.engine.cache_dir,
+    )
+    with progress(screen) as fetching, _Stages(screen) as stages:
+        report = make_head(plan, stages, fetching)
+    _show(config, screen, plan.out, report)
+
+
+class _Stages:
+    """Shows how far each stage is: a bar on a terminal, else a line at its begin."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._bars: Bars | None = None
+        self._tasks: dict[str, TaskID | None] = {}
+
+    def __enter__(self) -> _Stages:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bars is not None:
+            self._bars.stop()
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        if stage not in self._tasks:
+            self._tasks[stage] = self._begin(stage, total)
+        task = self._tasks[stage]
+        if self._bars is not None and task is not None:
+            self._bars.update(task, completed=min(done, total))
+
+    def _begin(self, stage: str, total: int) -> TaskID | None:
+        if not self._screen.is_live:
+            self._screen.note(f"{stage}: {total:,} to do")
+            return None
+        if self._bars is None:
+            self._bars = _bars(self._screen)
+            self._bars.start()
+        return self._bars.add_task(stage, total=total)
+
+
+def _bars(screen: Screen) -> Bars:
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    return Bars(*columns, TimeRemainingColumn(), console=screen.log())
+
+
+def _check_torch() -> None:
+    """Refuse early, and say what to install.
+
+    Raises:
+        ConfigError: PyTorch is missing.
+    """
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        raise ConfigError(
+            "training needs PyTorch, which is not installed; run: pip install 'leeway-llm[train]'"
+        ) from None
+
+
+def _show(config: Config, screen: Screen, path: Path, report: Report) -> None:
+    values: dict[str, Any] = {
+        "head": str(path),
+        "held_out_positions": report.num_positions,
+        "acceptance_by_depth": list(report.sampled),
+        "acceptance_by_depth_untruncated": list(report.full),
+        "greedy_agreement_by_depth": list(report.greedy),
+        "draft_vocabulary_coverage": report.coverage,
+        "tokens_per_step": report.tokens_per_step,
+        "draft_acceptance_rate": report.draft_acceptance_rate,
+    }
+    if screen.is_json:
+        screen.print_json(values)
+        return
+    out = screen.out()
+    for name, value in values.items():
+        out.print(f"{name}: {value}")
+    if not screen.is_quiet:
+        out.print(
+            "\nacceptance: 1 - total variation between the target's row and the draft row, held-out"
+            " answers, temperature 1, top-p 0.95, top-k 20"
+        )
+        out.print(f"use it: leeway serve --head {path}")

@@ -1,0 +1,217 @@
+"""Making a head, stage by stage, in a work folder that a later run goes on from.
+
+    prompts.json         what was asked, and where it came from
+    shard-*/             answers with hidden states
+    checkpoint.pt        the head in training
+    NAME.safetensors     the head file
+
+In: a plan. Out: the head file and its held-out report. Every stage that is done is kept; the plan
+may ask for more answers or more training in a later run.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from leeway.core.config import EngineConfig, default_cache_dir
+from leeway.core.errors import ConfigError
+from leeway.engine.engine import Engine
+from leeway.engine.load import load_engine
+from leeway.heads.batches import pack, packed_rows, split
+from leeway.heads.capture import CaptureDrafter
+from leeway.heads.contamination import EvaluationPrompts
+from leeway.heads.dataset import Answer, read_answers
+from leeway.heads.evaluate import Report, evaluate
+from leeway.heads.export import export
+from leeway.heads.generate import generate, num_stored
+from leeway.heads.network import Head
+from leeway.heads.own_turns import own_turns
+from leeway.heads.prompts import file_prompts, gather, stdlib_prompts
+from leeway.heads.start import initialise
+from leeway.heads.train import Recipe, State, Trainer, batch_losses
+from leeway.llm import LLM
+from leeway.models.base import ModelFiles
+from leeway.models.open import open_model
+
+OnProgress = Callable[[str, int, int], None]
+"""Told (stage, done, of how many)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to make.
+
+    Attributes:
+        model: name or path of the target.
+        work: the work folder.
+        out: the head file.
+        prompt_files: JSON-lines files with prompts.
+        num_stdlib: most prompts about the standard library's functions.
+        num_own_turns: user turns that the target writes itself.
+        num_answer_positions: positions of answers to collect, prompts counted.
+        max_tokens: longest answer.
+        num_draft_tokens: size of the draft vocabulary.
+        recipe: how to train.
+        seed: of everything random.
+        cache_dir: of models.
+    """
+
+    model: str
+    work: Path
+    out: Path
+    prompt_files: tuple[Path, ...] = ()
+    num_stdlib: int = 1000
+    num_own_turns: int = 2000
+    num_answer_positions: int = 800_000
+    max_tokens: int = 256
+    num_draft_tokens: int = 8192
+    recipe: Recipe = field(default_factory=Recipe)
+    seed: int = 0
+    cache_dir: Path = field(default_factory=default_cache_dir)
+
+
+def make_head(
+    plan: Plan,
+    on_progress: OnProgress = lambda *_: None,
+    on_fetch: OnProgress = lambda *_: None,
+) -> Report:
+    """Make the head file; return how well it drafts what it was not trained on.
+
+    `on_fetch` is told bytes of a model that is fetched.
+
+    Raises:
+        LeewayError: the model or a prompt file cannot be used, or there is nothing to train on.
+    """
+    plan.work.mkdir(parents=True, exist_ok=True)
+    if num_stored(plan.work) < plan.num_answer_positions:
+        _collect(plan, on_progress, on_fetch)
+    target = open_model(plan.model, cache_dir=plan.cache_dir)
+    training, held_out = split(read_answers(plan.work))
+    if not held_out:
+        raise ConfigError(
+            f"there are {len(training)} answers in {plan.work}, too few to hold some out; give "
+            "more prompts (--prompts, --stdlib, --own-turns)"
+        )
+    ids = draft_vocabulary(training, target.spec.vocab_size, plan.num_draft_tokens)
+    head, full_output = new_head(target, ids)
+    trainer = Trainer(head, plan.recipe, plan.work / "checkpoint.pt")
+    if trainer.state.num_steps == 0:
+        _start(head, target, training, held_out, plan.recipe)
+    total = plan.recipe.num_positions
+    trainer.run(training, lambda state: on_progress("training", state.num_positions, total))
+    report = evaluate(
+        head, held_out, full_output, torch.from_numpy(ids), depth=plan.recipe.depth, num_rows=256
+    )
+    summary = _summary(plan, training, trainer.state, report)
+    export(head, target, ids, plan.out, depth=plan.recipe.depth, training=summary)
+    return report
+
+
+def draft_vocabulary(
+    answers: Iterable[Answer], vocab_size: int, num_tokens: int
+) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return the ids met most often in answers (FR-Spec, arXiv 2502.14856), ascending."""
+    counts = np.zeros(vocab_size, np.int64)
+    for answer in answers:
+        counts += np.bincount(answer.token_ids[answer.start :], minlength=vocab_size)
+    ids: np.ndarray[Any, np.dtype[np.int64]] = np.argsort(-counts, kind="stable")[:num_tokens]
+    return np.sort(ids)
+
+
+def new_head(
+    target: ModelFiles, draft_token_ids: np.ndarray[Any, np.dtype[np.int64]]
+) -> tuple[Head, torch.Tensor]:
+    """Return a head of the target's layer shape, and the target's whole output matrix."""
+    embed = torch.from_numpy(target.tensor("embed")).bfloat16()
+    is_tied = target.spec.tied_output
+    output = embed if is_tied else torch.from_numpy(target.tensor("output")).bfloat16()
+    rows = output[torch.from_numpy(draft_token_ids)].clone()
+    return Head(replace(target.spec, num_layers=1), embed, rows), output
+
+
+def _start(
+    head: Head, target: ModelFiles, training: list[Answer], held_out: list[Answer], recipe: Recipe
+) -> None:
+    """Initialise the head, judged on a held-out batch."""
+    rows = packed_rows(held_out, recipe.row_len, np.random.default_rng(0))[: recipe.rows]
+    batch, _ = pack(held_out, rows, recipe.row_len)
+    initialise(head, target, training, lambda one: float(batch_losses(one, batch, recipe)[1]))
+
+
+def _collect(plan: Plan, on_progress: OnProgress, on_fetch: OnProgress) -> None:
+    """Let the target answer until there is enough."""
+    config = EngineConfig(
+        model=plan.model,
+        drafter="none",
+        max_num_seqs=64,
+        row_shape="fast",
+        num_speculative_tokens=1,
+        cache_dir=plan.cache_dir,
+    )
+    engine = load_engine(config, on_fetch)
+    llm = LLM.from_engine(engine)
+    prompts = [
+        llm.encode_messages([{"role": "user", "content": text}])
+        for text in _prompt_texts(plan, llm, on_progress)
+    ]
+    generate(
+        Engine(replace(engine.parts, drafter=CaptureDrafter()), config),
+        prompts,
+        plan.work,
+        max_tokens=plan.max_tokens,
+        num_positions=plan.num_answer_positions,
+        seed=plan.seed,
+        on_progress=lambda done: on_progress("answers", done, plan.num_answer_positions),
+    )
+
+
+def _prompt_texts(plan: Plan, llm: LLM, on_progress: OnProgress) -> list[str]:
+    """Return the prompts of an earlier run, or gather them and write them down."""
+    path = plan.work / "prompts.json"
+    if path.exists():
+        texts: list[str] = json.loads(path.read_text(encoding="utf-8"))["texts"]
+        return texts
+    picker = random.Random(plan.seed)
+    stdlib = list(stdlib_prompts(plan.seed))
+    own = []
+    for text in own_turns(llm, plan.num_own_turns, plan.seed):
+        own.append(text)
+        on_progress("user turns", len(own), plan.num_own_turns)
+    sources: list[tuple[str, Iterable[str]]] = [
+        ("own turns", own),
+        ("standard library", picker.sample(stdlib, min(plan.num_stdlib, len(stdlib)))),
+        *((file.name, file_prompts(file)) for file in plan.prompt_files),
+    ]
+    prompts = gather(sources, EvaluationPrompts.packaged(), plan.seed)
+    path.write_text(json.dumps(asdict(prompts), ensure_ascii=False), encoding="utf-8")
+    return list(prompts.texts)
+
+
+def _summary(plan: Plan, training: list[Answer], state: State, report: Report) -> dict[str, Any]:
+    """Return what the head file tells of its making."""
+    prompts = json.loads((plan.work / "prompts.json").read_text(encoding="utf-8"))
+    return {
+        "prompts": prompts["counts"],
+        "prompts_dropped": prompts["num_dropped"],
+        "answers": len(training),
+        "unique_positions": sum(len(answer.hidden) for answer in training),
+        "positions": state.num_positions,
+        "steps": state.num_steps,
+        "seconds": round(state.seconds),
+        "recipe": asdict(plan.recipe),
+        "held_out": {
+            "positions": report.num_positions,
+            "acceptance_by_depth": report.sampled,
+            "acceptance_by_depth_untruncated": report.full,
+            "greedy_agreement_by_depth": report.greedy,
+            "draft_vocabulary_coverage": report.coverage,
+        },
+    }

@@ -1,0 +1,167 @@
+"""Training: batches in, a better head out, with checkpoints that a later run goes on from.
+
+AdamW for vectors, Muon (orthogonalised momentum) for matrices: with little data and few steps it
+learns more from each. The schedule counts positions, so an interrupted run ends where it would
+have; more positions asked for later begin a new descent from the checkpoint.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from leeway.heads.batches import batches, labelled
+from leeway.heads.dataset import Answer
+from leeway.heads.loss import row_loss
+from leeway.heads.network import Head, Packed
+
+_WARM_UP_STEPS = 50
+_CHECKPOINT_EVERY_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How to train; part of the head's summary.
+
+    Attributes:
+        depth: depths trained.
+        num_positions: positions to train on in all, repetitions counted.
+        row_len: positions of a packed row.
+        rows: rows of a batch.
+        matrix_lr, vector_lr: peak learning rates of Muon and AdamW.
+        depth_weights: weight of each depth's loss.
+        tv_weight: of total variation beside cross-entropy.
+    """
+
+    depth: int = 3
+    num_positions: int = 5_000_000
+    row_len: int = 256
+    rows: int = 8
+    matrix_lr: float = 0.02
+    vector_lr: float = 2e-3
+    depth_weights: tuple[float, ...] = (1.0, 0.7, 0.5)
+    tv_weight: float = 1.0
+
+
+@dataclass(slots=True)
+class State:
+    """How far training is."""
+
+    num_positions: int = 0
+    num_steps: int = 0
+    epoch: int = 0
+    seconds: float = 0.0
+    losses: list[float] = field(default_factory=list)
+
+
+class Trainer:
+    """Owns the head's optimisers and the place in the data."""
+
+    def __init__(self, head: Head, recipe: Recipe, checkpoint: Path) -> None:
+        """Take up the checkpoint if there is one."""
+        self.head, self.recipe, self.checkpoint = head, recipe, checkpoint
+        self.state = State()
+        matrices = [one for one in head.parameters() if one.ndim == 2]
+        vectors = [one for one in head.parameters() if one.ndim != 2]
+        self._optimisers: list[torch.optim.Optimizer] = [
+            torch.optim.Muon(matrices, lr=recipe.matrix_lr, weight_decay=0.01),
+            torch.optim.AdamW(vectors, lr=recipe.vector_lr, betas=(0.9, 0.95), weight_decay=0.0),
+        ]
+        self._peaks = (recipe.matrix_lr, recipe.vector_lr)
+        if checkpoint.exists():
+            self._load()
+
+    def run(
+        self,
+        answers: Sequence[Answer],
+        on_step: Callable[[State], None] = lambda _: None,
+    ) -> State:
+        """Train until the recipe's positions are reached."""
+        saved = time.monotonic()
+        for batch, num_real in self._stream(answers):
+            started = time.monotonic()
+            loss = self._step(batch)
+            state = self.state
+            state.num_steps += 1
+            state.num_positions += num_real
+            state.seconds += time.monotonic() - started
+            state.losses.append(loss)
+            on_step(state)
+            if state.num_positions >= self.recipe.num_positions:
+                break
+            if time.monotonic() - saved > _CHECKPOINT_EVERY_S:
+                self.save()
+                saved = time.monotonic()
+        self.save()
+        return self.state
+
+    def save(self) -> None:
+        """Write the checkpoint; an interrupted write leaves the last one."""
+        part = self.checkpoint.with_suffix(".part")
+        optimisers = [one.state_dict() for one in self._optimisers]
+        torch.save(
+            {"head": self.head.state_dict(), "optimisers": optimisers, "state": asdict(self.state)},
+            part,
+        )
+        part.replace(self.checkpoint)
+
+    def _load(self) -> None:
+        saved: dict[str, Any] = torch.load(self.checkpoint, weights_only=True)
+        self.head.load_state_dict(saved["head"])
+        for optimiser, one in zip(self._optimisers, saved["optimisers"], strict=True):
+            optimiser.load_state_dict(one)
+        self.state = State(**saved["state"])
+
+    def _stream(self, answers: Sequence[Answer]) -> Iterator[tuple[Packed, int]]:
+        while self.state.num_positions < self.recipe.num_positions:
+            yield from batches(
+                answers,
+                row_len=self.recipe.row_len,
+                rows=self.recipe.rows,
+                seed=1000 + self.state.epoch,
+            )
+            self.state.epoch += 1
+
+    def _step(self, batch: Packed) -> float:
+        """Take one step; return the loss per position, of depth 1 alone."""
+        share = self._schedule()
+        for optimiser, peak in zip(self._optimisers, self._peaks, strict=True):
+            for group in optimiser.param_groups:
+                group["lr"] = peak * share
+            optimiser.zero_grad()
+        first, total = batch_losses(self.head, batch, self.recipe)
+        torch.autograd.backward(total)
+        nn.utils.clip_grad_norm_(self.head.parameters(), 1.0)
+        for optimiser in self._optimisers:
+            optimiser.step()
+        return first
+
+    def _schedule(self) -> float:
+        """Return the share of the peak learning rate: a short rise, then half a cosine."""
+        rise = min(1.0, (self.state.num_steps + 1) / _WARM_UP_STEPS)
+        done = min(1.0, self.state.num_positions / self.recipe.num_positions)
+        return rise * (0.03 + 0.97 * 0.5 * (1 + math.cos(math.pi * done)))
+
+
+def batch_losses(head: Head, batch: Packed, recipe: Recipe) -> tuple[float, torch.Tensor]:
+    """Return depth 1's loss per position, and the weighted loss of all depths to minimise."""
+    with torch.autocast("cpu", torch.bfloat16):
+        found = head(batch, recipe.depth)
+    total = torch.zeros(())
+    first = 0.0
+    for step, (states, weight) in enumerate(zip(found, recipe.depth_weights, strict=False)):
+        chosen = labelled(batch, step)
+        loss = row_loss(
+            states[:, :-1][chosen], batch.hidden[:, 1:][chosen], head.output, recipe.tv_weight
+        ) / int(chosen.sum())
+        total = total + weight * loss
+        if step == 0:
+            first = float(loss.detach())
+    return first, total

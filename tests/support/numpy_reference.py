@@ -32,16 +32,21 @@ def reference_head(
     spec = head.spec.decoder
     embed = (head if head.has_tensor("embed") else target).tensor("embed")
     token_rows = _rms(embed[np.array(token_ids)], head.tensor("embed_norm"), spec.norm_eps)
+    reads_early = head.has_tensor("state_gain")
+    if reads_early:
+        states = states / head.tensor("state_gain")
     state_rows = _rms(states, head.tensor("hidden_norm"), spec.norm_eps)
     joined = np.concatenate([token_rows, state_rows], axis=-1) @ head.tensor("project").T
-    hidden = _rms(_layers(head, spec, joined), head.tensor("final_norm"), spec.norm_eps)
+    rows = _layers(head, spec, joined)
+    hidden = _rms(rows, head.tensor("final_norm"), spec.norm_eps)
     if head.has_tensor("output"):
         output = head.tensor("output")
     else:
         output = target.tensor("embed" if target.spec.tied_output else "output")
         if head.spec.draft_token_ids is not None:
             output = output[head.spec.draft_token_ids]
-    return hidden @ output.T, hidden
+    state = _rms(rows, head.tensor("state_gain"), spec.norm_eps) if reads_early else hidden
+    return hidden @ output.T, state
 
 
 def _layers(files: ModelFiles | HeadFiles, spec: ArchitectureSpec, rows: FloatArray) -> FloatArray:

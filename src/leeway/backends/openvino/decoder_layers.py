@@ -88,16 +88,20 @@ class LayerGraph:
             rows = ops.add(rows, self._feed_forward(prefix, rows))
         return rows
 
-    def finish(self, rows: ov.Node, output: ov.Node, name: str) -> ov.Model:
+    def finish(
+        self, rows: ov.Node, output: ov.Node, name: str, state_norm: str = "final_norm"
+    ) -> ov.Model:
         """Return the graph whose results are `logits` of the rows asked for, and `hidden` of all.
 
         Args:
             rows: behind the last layer.
             output: the output matrix.
             name: of the graph.
+            state_norm: the norm of `hidden`; the logits' own is "final_norm".
         """
-        hidden = self.rms(rows, "final_norm")
-        picked = ops.gather(hidden, self.inputs["logit_rows"], _int64(0))
+        normed = self.rms(rows, "final_norm")
+        hidden = normed if state_norm == "final_norm" else self.rms(rows, state_norm)
+        picked = ops.gather(normed, self.inputs["logit_rows"], _int64(0))
         results = []
         for result_name, node in (
             ("logits", ops.matmul(picked, output, False, True)),

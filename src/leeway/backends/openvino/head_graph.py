@@ -78,6 +78,11 @@ def build_head_graph(
     assert embedding is not None
     graph.add_matrix(("embed",), weight_node(embedding, is_shared=True))
     states = graph.add_input(STATES, [-1, spec.hidden_size], ov.Type.f32)
+    state_norm = "final_norm"
+    if head.has_tensor("state_gain"):
+        state_norm = "state_gain"
+        gain = ops.constant(head.tensor(state_norm).reshape(1, -1))
+        states = ops.divide(states, gain)
     both = [graph.rms(graph.embedded(), "embed_norm"), graph.rms(states, "hidden_norm")]
     rows = graph.layers(graph.linear(ops.concat(both, -1), "project"))
-    return graph.finish(rows, graph.matrices["output",], head.name), embedding
+    return graph.finish(rows, graph.matrices["output",], head.name, state_norm), embedding

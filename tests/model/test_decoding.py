@@ -8,6 +8,8 @@ from leeway import LLM, Acceptance, SamplingParams
 from leeway.core.config import engine_config
 from leeway.engine.engine import Engine
 from leeway.engine.load import load_engine
+from leeway.models.heads import find_head
+from leeway.models.open import open_model
 
 pytestmark = [pytest.mark.model, pytest.mark.timeout(900)]
 
@@ -145,4 +147,5 @@ def rate(completions):
 def test_the_default_configuration_loads(smollm2_path):
     engine = load_engine(engine_config(model=str(smollm2_path), kv_memory="256MiB"))
     assert engine.law.info.name == "rejection"
-    assert engine.parts.drafter.name == "ngram"
+    has_head = find_head(open_model(str(smollm2_path))) is not None
+    assert engine.parts.drafter.name == ("mtp" if has_head else "ngram")

@@ -43,12 +43,18 @@ class FakeBackend:
         return {"backend": "scripted", "context_len": self.context_len}
 
 
+class FakeDrafter:
+    name = "ngram"
+
+
 @dataclass
 class FakeParts:
     model_name: str = "scripted-model"
     tokenizer: ByteTokenizer = field(default_factory=ByteTokenizer)
     chat_template: PlainTemplate = field(default_factory=PlainTemplate)
     backend: FakeBackend = field(default_factory=FakeBackend)
+    drafter: FakeDrafter = field(default_factory=FakeDrafter)
+    drafter_settings: dict = field(default_factory=dict)
 
 
 class FakeEngine:

@@ -154,7 +154,11 @@ def test_health_when_ready(client):
         "engaged": [],
         "allowed_per_request": ["block", "greedy_match", "rejection", "sample_match"],
     }
-    assert body["drafter"] == {"requested": "ngram", "num_speculative_tokens": 3}
+    assert body["drafter"] == {
+        "requested": "auto",
+        "engaged": "ngram",
+        "num_speculative_tokens": 3,
+    }
     assert body["backend"]["backend"] == "scripted"
     assert body["load"]["num_requests_running"] == 0
     for block in ("typical_acceptance", "cascade_acceptance"):

@@ -73,14 +73,15 @@ def demo(
             time_limit_s=_TIME_LIMIT_S,
             on_round=lambda seed: screen.note(f"decoding under each law, seed {seed} ..."),
         )
+        drafter = llm.engine.parts.drafter.name
         if chart is not None:
-            _write_chart(chart, results, config)
+            _write_chart(chart, results, config, drafter)
         if screen.is_json:
-            screen.print_json(_as_json(results, prompt or PROMPT, config))
+            screen.print_json(_as_json(results, prompt or PROMPT, config, drafter))
             return
         _print_texts(results, llm, screen)
         _print_table(results, screen)
-        _print_verdict(results, config, screen)
+        _print_verdict(results, drafter, screen)
 
 
 def _sampling(config: Config) -> SamplingParams:
@@ -91,10 +92,10 @@ def _sampling(config: Config) -> SamplingParams:
     return replace(sampling, temperature=temperature, max_tokens=max_tokens)
 
 
-def _write_chart(path: Path, results: list[ArmResult], config: Config) -> None:
+def _write_chart(path: Path, results: list[ArmResult], config: Config, drafter: str) -> None:
     from leeway.bench.side_by_side_chart import speed_against_loss
 
-    picture = speed_against_loss(results, config.engine.model, config.engine.drafter)
+    picture = speed_against_loss(results, config.engine.model, drafter)
     try:
         path.write_text(picture, encoding="utf-8")
     except OSError as reason:
@@ -116,7 +117,7 @@ def _arms(config: Config) -> list[Arm]:
     return arms
 
 
-def _as_json(results: list[ArmResult], prompt: str, config: Config) -> dict[str, Any]:
+def _as_json(results: list[ArmResult], prompt: str, config: Config, drafter: str) -> dict[str, Any]:
     from leeway.bench.side_by_side import DEFINITIONS
 
     arms = []
@@ -139,7 +140,7 @@ def _as_json(results: list[ArmResult], prompt: str, config: Config) -> dict[str,
     return {
         "definitions": DEFINITIONS,
         "model": config.engine.model,
-        "drafter": config.engine.drafter,
+        "drafter": drafter,
         "prompt": prompt,
         "arms": arms,
     }
@@ -210,7 +211,7 @@ def _print_table(results: list[ArmResult], screen: Screen) -> None:
     screen.out().print(table)
 
 
-def _print_verdict(results: list[ArmResult], config: Config, screen: Screen) -> None:
+def _print_verdict(results: list[ArmResult], drafter: str, screen: Screen) -> None:
     from leeway.bench.side_by_side import DEFINITIONS
 
     out = screen.out()
@@ -220,14 +221,13 @@ def _print_verdict(results: list[ArmResult], config: Config, screen: Screen) -> 
     out.print(f"Medians over {num_seeds} seeds, least and most in brackets; a small sample.")
     if slower:
         out.print(
-            f"Not faster than plain decoding with the {config.engine.drafter} drafter here: "
-            f"{', '.join(slower)}."
+            f"Not faster than plain decoding with the {drafter} drafter here: {', '.join(slower)}."
         )
     out.print(
         "Plain decoding and rejection give texts of one and the same distribution (other coins, "
         "so other words). The lossy laws give texts of another distribution, by the loss shown."
     )
-    if config.engine.drafter == "ngram":
+    if drafter == "ngram":
         out.print(
             "N-gram drafts repeat what the text already said, and a lossy law keeps them more "
             "often, so watch the texts above for repetition: the loss is taken position by "

@@ -26,6 +26,7 @@ from leeway.core.config_acceptance import (
     merge_law_layers,
     resolve_acceptance,
 )
+from leeway.core.config_drafter import resolve_drafter, set_aside
 from leeway.core.config_settings import DEFAULT_MODEL, ENV_PREFIX, SETTINGS
 from leeway.core.config_values import DEFAULT_ORIGIN, Layer, Origin
 from leeway.core.errors import ConfigError, did_you_mean
@@ -35,7 +36,7 @@ WeightsName = Literal["int8", "int4", "16bit", "f32"]
 KVCacheName = Literal["16bit", "u8"]
 RowShape = Literal["stable", "fast"]
 DraftLengthName = Literal["fixed", "adaptive"]
-DrafterName = Literal["none", "ngram", "draft_model"]
+DrafterName = Literal["auto", "none", "ngram", "draft_model", "mtp"]
 
 _Raw = Mapping[str, tuple[object, Origin]]
 
@@ -74,8 +75,9 @@ class EngineConfig:
     row_shape: RowShape = "stable"
     max_num_seqs: int = 8
     prefill_chunk_len: int = 512
-    drafter: DrafterName = "ngram"
+    drafter: DrafterName = "auto"
     draft_model: str | None = None
+    head: str | None = None
     draft_weights: WeightsName = "int8"
     num_speculative_tokens: int = 3
     draft_length: DraftLengthName = "fixed"
@@ -163,7 +165,7 @@ def resolve(
     for name in raw:
         if _is_law(name) and name not in law.values:
             assert law.decider is not None
-            plain[name] = _set_aside(name, law.decider)
+            plain[name] = set_aside(name, law.decider)
     return _build(plain, law, env, file)
 
 
@@ -224,11 +226,6 @@ def _law_layers(layers: Sequence[_Raw]) -> Iterator[dict[str, Value]]:
     """Yield the law settings of each layer; a layer that nobody asks for is not even checked."""
     for layer in layers:
         yield {name: _read(name, *layer[name]) for name in layer if _is_law(name)}
-
-
-def _set_aside(name: str, decider: Origin) -> Value:
-    """Return the default of a setting that a higher layer's choice makes void."""
-    return Value(SETTINGS[name].default, Origin("default", f"default (set aside by {decider})"))
 
 
 def _base_dir(env: Mapping[str, str], variable: str, fallback: str) -> Path:
@@ -299,7 +296,7 @@ def _build(
     }
     if values["cache_dir"].value is None:
         values["cache_dir"] = Value(default_cache_dir(env), values["cache_dir"].origin)
-    _resolve_drafter(values)
+    resolve_drafter(values)
     chosen = resolve_acceptance(values, law.options)
     origins: dict[str, Origin] = {name: value.origin for name, value in values.items()}
     origins |= {f"acceptance.{key}": origin for key, origin in chosen.option_origins.items()}
@@ -323,44 +320,6 @@ def _build(
     in_group = {name for name, setting in SETTINGS.items() if setting.group == "sampling"}
     sampling = SamplingParams(**{name: plain[name] for name in in_group})
     return Config(server, sampling, MappingProxyType(values), file)
-
-
-def _resolve_drafter(values: dict[str, Value]) -> None:
-    """Let `draft_model` imply its drafter; refuse either without the other, and idle weights."""
-    _resolve_draft_model(values)
-    drafter, weights = values["drafter"], values["draft_weights"]
-    if drafter.value == "draft_model" or not weights.is_given:
-        return
-    deciders = [item.origin for item in (drafter, values["draft_model"]) if item.is_given]
-    above = [origin for origin in deciders if origin.is_above(weights.origin)]
-    if not above:
-        raise ConfigError(
-            f"draft_weights {weights.value!r} (from {weights.origin}) does nothing without a draft "
-            "model; give --draft-model as well or drop it",
-            param="draft_weights",
-        )
-    values["draft_weights"] = _set_aside("draft_weights", above[0])
-
-
-def _resolve_draft_model(values: dict[str, Value]) -> None:
-    drafter, model = values["drafter"], values["draft_model"]
-    if drafter.value == "draft_model" and model.value is None:
-        raise ConfigError(
-            f"drafter 'draft_model' (from {drafter.origin}) needs a model; give --draft-model",
-            param="draft_model",
-        )
-    if model.value is None or drafter.value == "draft_model":
-        return
-    if not drafter.is_given:
-        values["drafter"] = Value("draft_model", model.origin)
-    elif drafter.origin.is_above(model.origin):
-        values["draft_model"] = Value(None, drafter.origin)
-    else:
-        raise ConfigError(
-            f"draft_model {model.value!r} (from {model.origin}) does nothing with drafter "
-            f"{drafter.value!r} (from {drafter.origin}); drop one, or use --drafter draft_model",
-            param="draft_model",
-        )
 
 
 __all__ = [

@@ -20,7 +20,7 @@ DEFAULT_MODEL = "smollm2-135m-instruct"
 WEIGHTS = ("int8", "int4", "16bit", "f32")
 KV_CACHES = ("16bit", "u8")
 ROW_SHAPES = ("stable", "fast")
-DRAFTERS = ("none", "ngram", "draft_model")
+DRAFTERS = ("auto", "mtp", "ngram", "draft_model", "none")
 DRAFT_LENGTHS = ("fixed", "adaptive")
 CASCADE_RULES = ("opt", "tokenv1", "tokenv2", "tokenv3")
 
@@ -155,9 +155,10 @@ _DRAFTING = (
     Setting(
         "drafter",
         "drafting",
-        "Who proposes tokens: none, ngram (looks up the prompt) or draft_model (a second model).",
+        "Who proposes tokens: mtp (the model's draft head), ngram (looks up the text), draft_model "
+        "(a second model), none; auto is mtp where `leeway heads list` has a head, else ngram.",
         read.choice(*DRAFTERS),
-        "ngram",
+        "auto",
         metavar="NAME",
         choices=DRAFTERS,
     ),
@@ -169,9 +170,17 @@ _DRAFTING = (
         metavar="MODEL",
     ),
     Setting(
+        "head",
+        "drafting",
+        "Draft head, a file or a name that `leeway heads list` shows; implies the drafter mtp.",
+        read.optional(read.text),
+        unset="the model's own",
+        metavar="HEAD",
+    ),
+    Setting(
         "draft_weights",
         "drafting",
-        "Precision of the draft model's weights: int8, int4, 16bit or f32.",
+        "Precision of the weights of draft model or draft head: int8, int4, 16bit or f32.",
         read.choice(*WEIGHTS),
         "int8",
         metavar="NAME",
@@ -303,14 +312,7 @@ _SAMPLING = (
         short="-n",
         metavar="N",
     ),
-    Setting(
-        "temperature",
-        "sampling",
-        "0 is greedy.",
-        read.number,
-        1.0,
-        metavar="T",
-    ),
+    Setting("temperature", "sampling", "0 is greedy.", read.number, 1.0, metavar="T"),
     Setting(
         "top_k",
         "sampling",

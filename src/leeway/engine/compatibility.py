@@ -17,7 +17,7 @@ def check_draft_rows(law: Law, drafter: str, *, gives_rows: bool) -> None:
     if law.info.needs_draft_rows and drafter != "none" and not gives_rows:
         raise LawError(
             f"law {law.info.name!r} reads the draft's own probabilities, and the {drafter!r} "
-            "drafter has none: it would keep every drafted token. Use --draft-model NAME, or a "
-            "law that `leeway laws` lists as not needing draft rows",
+            "drafter has none: it would keep every drafted token. Use --drafter mtp or "
+            "--draft-model NAME, or a law that `leeway laws` lists as not needing draft rows",
             param="law",
         )

@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from leeway.acceptance.base import Guarantee, Law
@@ -63,6 +63,7 @@ class Parts:
     chat_template: ChatTemplate
     drafter: Drafter
     make_coins: Callable[[int], Coins] = KeyedCoins
+    drafter_settings: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     judge: Callable[[Sequence, Draft, FloatArray], Judgement] = judge
 
 

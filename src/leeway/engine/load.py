@@ -9,20 +9,26 @@ from collections.abc import Callable
 
 from leeway.acceptance.registry import build_law
 from leeway.backends.openvino.backend import OpenVINOBackend
+from leeway.backends.openvino.head import OpenVINOHead
 from leeway.core.config import EngineConfig
 from leeway.core.errors import ConfigError
 from leeway.drafters.base import Drafter
 from leeway.drafters.draft_model import ModelDrafter
+from leeway.drafters.mtp import MTPDrafter
 from leeway.drafters.ngram import NGramDrafter
 from leeway.drafters.none import NoDrafter
 from leeway.engine.compatibility import check_draft_rows
 from leeway.engine.engine import Engine, Parts
 from leeway.models.base import ModelFiles
+from leeway.models.head_base import HeadFiles
+from leeway.models.heads import find_head, open_head
 from leeway.models.open import open_model
 from leeway.text.chat_template import ChatTemplate
 from leeway.text.tokenizer import Tokenizer
 
 OnProgress = Callable[[str, int, int], None]
+
+_GIVE_ROWS = (ModelDrafter.name, MTPDrafter.name)
 
 
 def load_engine(config: EngineConfig, on_progress: OnProgress | None = None) -> Engine:
@@ -34,18 +40,48 @@ def load_engine(config: EngineConfig, on_progress: OnProgress | None = None) -> 
         LawError: the configured law is refused.
     """
     law = build_law(config.acceptance)
-    check_draft_rows(law, config.drafter, gives_rows=config.drafter == ModelDrafter.name)
+    if config.drafter != "auto":
+        check_draft_rows(law, config.drafter, gives_rows=config.drafter in _GIVE_ROWS)
     files = open_model(config.model, cache_dir=config.cache_dir, on_progress=on_progress)
+    head_files = choose_head(config, files)
+    if config.drafter == "auto" and head_files is None:
+        check_draft_rows(law, NGramDrafter.name, gives_rows=NGramDrafter.gives_rows)
     tokenizer = Tokenizer(files.tokenizer)
     backend = _backend(files, config, config.weights)
+    drafter = build_drafter(
+        config, files, backend, tokenizer, head_files=head_files, on_progress=on_progress
+    )
     parts = Parts(
         model_name=files.name,
         backend=backend,
         tokenizer=tokenizer,
         chat_template=ChatTemplate(files.tokenizer.chat_template, tokenizer),
-        drafter=build_drafter(config, tokenizer, backend, on_progress),
+        drafter=drafter,
+        drafter_settings=drafter.head.describe() if isinstance(drafter, MTPDrafter) else {},
     )
     return Engine(parts, config)
+
+
+def choose_head(config: EngineConfig, files: ModelFiles) -> HeadFiles | None:
+    """Return the head that a configuration asks for, or finds for the model; None drafts without.
+
+    Raises:
+        ModelError: the named head cannot be had or fits another model.
+        ConfigError: a head is asked for and there is none.
+    """
+    if config.drafter not in {"auto", MTPDrafter.name}:
+        return None
+    if config.head is not None:
+        return open_head(config.head, files, cache_dir=config.cache_dir)
+    found = find_head(files, config.cache_dir)
+    if found is None and config.drafter != "auto":
+        raise ConfigError(
+            f"drafter 'mtp' (from {config.origin('drafter')}) needs a draft head, and "
+            f"{config.model!r} has none; `leeway heads list` shows what there is, `leeway heads "
+            f"train {config.model}` makes one, or use another --drafter",
+            param="drafter",
+        )
+    return found
 
 
 def _backend(
@@ -64,21 +100,33 @@ def _backend(
     )
 
 
-def build_drafter(
+def build_drafter(  # noqa: PLR0917
     config: EngineConfig,
-    tokenizer: Tokenizer,
+    files: ModelFiles,
     target: OpenVINOBackend,
+    tokenizer: Tokenizer,
+    head_files: HeadFiles | None,
     on_progress: OnProgress | None = None,
 ) -> Drafter:
     """Return the drafter that a configuration names, for a target that is already loaded.
 
+    Args:
+        config: names the drafter.
+        files: the target's.
+        target: loaded from them.
+        tokenizer: the target's.
+        head_files: what `choose_head` gave.
+        on_progress: hears of downloads.
+
     Raises:
-        ModelError: the draft model cannot be had or used.
-        ConfigError: it does not share the target's vocabulary.
+        ModelError: the draft model or head cannot be had or used.
+        ConfigError: the draft model does not share the target's vocabulary.
     """
     if config.drafter == "none":
         return NoDrafter()
-    if config.drafter == "ngram":
+    if head_files is not None:
+        return MTPDrafter(_head(head_files, files, target, config), target.vocab_size)
+    if config.drafter in {"ngram", "auto"}:
         return NGramDrafter()
     if config.draft_model is None:
         raise ConfigError("drafter draft_model needs a model: give --draft-model NAME")
@@ -91,3 +139,20 @@ def build_drafter(
     # As many slots as the target, so that a request the target admits always fits here too.
     backend = _backend(files, config, config.draft_weights, target.capacity_tokens)
     return ModelDrafter(backend, target.vocab_size)
+
+
+def _head(
+    head_files: HeadFiles, files: ModelFiles, target: OpenVINOBackend, config: EngineConfig
+) -> OpenVINOHead:
+    # As many slots as the target, so that a request the target admits always fits here too.
+    return OpenVINOHead(
+        head_files,
+        files,
+        embedding=target.embedding,
+        weights=config.draft_weights,
+        kv_cache=config.kv_cache,
+        kv_capacity_tokens=target.capacity_tokens,
+        num_threads=config.num_threads,
+        max_num_seqs=config.max_num_seqs,
+        prefill_chunk_len=config.prefill_chunk_len,
+    )

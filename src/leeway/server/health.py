@@ -36,8 +36,11 @@ def health_body(
         body["model"] = engine.parts.model_name
         body["drafter"] = {
             "requested": config.engine.drafter,
+            "engaged": engine.parts.drafter.name,
             "num_speculative_tokens": config.engine.num_speculative_tokens,
         }
+        if engine.parts.drafter_settings:
+            body["drafter"]["head"] = dict(engine.parts.drafter_settings)
         body["backend"] = engine.parts.backend.describe()
         body["load"] = engine.status()
     return body

@@ -135,7 +135,7 @@ def _announce(service: Service, url: str, config: ServerConfig) -> None:
     log.info("law %s (from %s), guarantee %s", shown, origin, law.info.guarantee)
     log.info(
         "drafter %s, up to %d draft tokens a step",
-        config.engine.drafter,
+        engine.parts.drafter.name,
         config.engine.num_speculative_tokens,
     )
     log.info("try:\n%s", curl_line(url, model, has_key=config.api_key is not None))

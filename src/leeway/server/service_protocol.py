@@ -62,6 +62,12 @@ class ServedBackend(Protocol):
         ...
 
 
+class ServedDrafter(Protocol):
+    """Who proposes tokens."""
+
+    name: str
+
+
 class ServedParts(Protocol):
     """What a loaded engine is made of."""
 
@@ -83,6 +89,16 @@ class ServedParts(Protocol):
     @property
     def backend(self) -> ServedBackend:
         """The target's backend."""
+        ...
+
+    @property
+    def drafter(self) -> ServedDrafter:
+        """Who drafts, whatever was asked for."""
+        ...
+
+    @property
+    def drafter_settings(self) -> Mapping[str, str | int | float | bool]:
+        """A draft head's settings in force; empty for other drafters."""
         ...
 
 

@@ -65,12 +65,14 @@ class ServerState:
         if not self._fingerprint:
             engine = self.engine()
             settings = engine.parts.backend.describe()
+            head = engine.parts.drafter_settings
             facts = {
                 "model": engine.parts.model_name,
                 "backend": {name: settings[name] for name in settings if name not in _SIZES},
                 "law": engine.law.info.name,
                 "options": dict(engine.law.options),
-                "drafter": engine.config.drafter,
+                "drafter": engine.parts.drafter.name,
+                "head": {name: head[name] for name in head if name not in _SIZES},
                 "draft_model": engine.config.draft_model,
                 "num_speculative_tokens": engine.config.num_speculative_tokens,
             }

@@ -72,6 +72,7 @@ def test_every_setting_can_be_given_by_flag_environment_and_file(home, tmp_path,
         "drafter": "none",
         "draft_model": "d.gguf",
         "draft_weights": "int4",
+        "head": "h.safetensors",
         "num_speculative_tokens": "5",
         "draft_length": "adaptive",
         "draft_cost": "0.2",
@@ -262,6 +263,39 @@ class TestDrafter:
             home, tmp_path, flags={"drafter": "ngram"}, env={"LEEWAY_DRAFT_MODEL": "d"}
         )
         assert (config.engine.drafter, config.engine.draft_model) == ("ngram", None)
+
+    def test_by_default_the_model_decides(self, home, tmp_path):
+        assert resolved(home, tmp_path).engine.drafter == "auto"
+
+    @pytest.mark.parametrize("flags", [{}, {"drafter": "auto"}, {"drafter": "mtp"}])
+    def test_a_head_implies_mtp(self, home, tmp_path, flags):
+        config = resolved(home, tmp_path, flags={"head": "h", **flags}).engine
+        assert (config.drafter, config.head) == ("mtp", "h")
+        assert config.origin("drafter").name == ("--drafter" if flags else "--head")
+
+    def test_a_head_for_another_drafter_is_refused(self, home, tmp_path):
+        message = refusal(home, tmp_path, flags={"drafter": "none", "head": "h"})
+        assert "head 'h' (from --head) does nothing with drafter 'none'" in message
+        assert "--drafter mtp" in message
+
+    def test_a_drafter_of_a_higher_layer_sets_the_head_aside(self, home, tmp_path):
+        config = resolved(home, tmp_path, flags={"drafter": "none"}, env={"LEEWAY_HEAD": "h"})
+        assert (config.engine.drafter, config.engine.head) == ("none", None)
+
+    def test_a_draft_model_beside_a_head_is_refused(self, home, tmp_path):
+        message = refusal(home, tmp_path, flags={"draft_model": "d", "head": "h"})
+        assert "--draft-model" in message and "--head" in message
+
+    @pytest.mark.parametrize("winner", ["draft_model", "head"])
+    def test_the_higher_layer_decides_between_draft_model_and_head(self, home, tmp_path, winner):
+        loser = {"draft_model": "head", "head": "draft_model"}[winner]
+        config = resolved(home, tmp_path, flags={winner: "x"}, file=f'{loser} = "y"\n').engine
+        implied = {"draft_model": ("draft_model", "x", None), "head": ("mtp", None, "x")}
+        assert (config.drafter, config.draft_model, config.head) == implied[winner]
+
+    def test_draft_weights_go_with_a_head(self, home, tmp_path):
+        flags = {"draft_weights": "16bit", "drafter": "mtp"}
+        assert resolved(home, tmp_path, flags=flags).engine.draft_weights == "16bit"
 
     @pytest.mark.parametrize(
         ("layers", "origin"),

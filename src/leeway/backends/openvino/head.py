@@ -15,6 +15,7 @@ from leeway.backends.openvino.compiled import compile_model
 from leeway.backends.openvino.head_graph import build_head_graph
 from leeway.backends.openvino.paged_model import PagedModel
 from leeway.backends.openvino.weights import EncodedMatrix
+from leeway.core.types import IntArray
 from leeway.models.base import ModelFiles
 from leeway.models.head_base import HeadFiles
 
@@ -47,7 +48,7 @@ class OpenVINOHead:
         """
         spec = head_files.spec
         self.hidden_size = spec.decoder.hidden_size
-        self.draft_token_ids = spec.draft_token_ids
+        self.draft_token_ids: IntArray | None = spec.draft_token_ids
         self.depth = spec.depth
         self.context_len = spec.decoder.context_len
         self.prefill_chunk_len = prefill_chunk_len

@@ -7,7 +7,7 @@ at a time and from any thread. Nothing here knows what is done with them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from leeway.core.errors import ModelError
 from leeway.models.base import ArchitectureSpec
 from leeway.models.dequantise import dequantise
-from leeway.models.gguf_container import Container, read_container
+from leeway.models.gguf_container import Container, RawTensor, read_container
 from leeway.models.tensor_shapes import FAMILIES, check_tensors
 from leeway.models.tokenizer_from_gguf import tokenizer_data
 
@@ -28,7 +28,7 @@ _TOP_NAMES = {
     "output_norm.weight": "final_norm",
     "rope_freqs.weight": "rope_factors",
 }
-_LAYER_NAMES = {
+LAYER_NAMES = {
     "attn_norm.weight": "attn_norm",
     "attn_q.weight": "q",
     "attn_k.weight": "k",
@@ -45,12 +45,16 @@ _LAYER_NAMES = {
     "ffn_down.weight": "down",
 }
 _OWN_TOP_NAMES = {canonical: own for own, canonical in _TOP_NAMES.items()}
-_OWN_LAYER_NAMES = {part: own for own, part in _LAYER_NAMES.items()}
+_OWN_LAYER_NAMES = {part: own for own, part in LAYER_NAMES.items()}
 _IGNORED_PARTS = frozenset({"attn_rot_embd"})  # a constant that old converters wrote out
 
 
 class GGUFFiles:
-    """An opened GGUF file; satisfies `ModelFiles`."""
+    """An opened GGUF file; satisfies `ModelFiles`.
+
+    `head_tensors` are those of a draft head that came with the model: the blocks behind its own,
+    by the file's own names; what they mean is the business of `models.head_gguf`.
+    """
 
     def __init__(self, path: Path, *, sha256: str | None = None) -> None:
         """Open and check the file.
@@ -66,12 +70,15 @@ class GGUFFiles:
         """
         self._container = read_container(path)
         _refuse_split(path, self._container.metadata)
-        self._own_names = _canonical_names(self._container)
         metadata = self._container.metadata
+        self.num_head_blocks = _num_head_blocks(path, metadata)
+        tensors = dict(self._container.tensors)
+        self.head_tensors = _take_head_tensors(tensors, path, metadata, self.num_head_blocks)
+        self._own_names = _canonical_names(self._container, tensors)
         self.path = path
         self.name = path.stem
         self._known_sha256 = sha256
-        self.spec = _read_spec(self._container, self._own_names)
+        self.spec = _read_spec(self._container, self._own_names, self.num_head_blocks)
         found = {name: self._container.tensors[own].shape for name, own in self._own_names.items()}
         check_tensors(str(path), self.spec, found, _own_name)
         self._linear_rope = _read_rope_scaling(path, metadata, self.spec.family)
@@ -83,12 +90,7 @@ class GGUFFiles:
             return self._rope_factors.copy()
         if name not in self._own_names or name == "rope_factors":
             raise ModelError(f"{self.path} has no tensor {name!r}")
-        values = self._read(name)
-        if self.spec.family == "llama":
-            heads = _rotary_heads(self.spec, name)
-            if heads:
-                values = _half_split(values, heads)
-        return values
+        return in_half_split_order(self._read(name), self.spec, name)
 
     def has_tensor(self, name: str) -> bool:
         """Return whether a tensor of this canonical name exists."""
@@ -119,17 +121,52 @@ class GGUFFiles:
         return dequantise(raw.data, raw.type_name, raw.shape, raw.name)
 
 
-def _canonical_names(container: Container) -> dict[str, str]:
+def _num_head_blocks(path: Path, metadata: Mapping[str, Any]) -> int:
+    """Return how many of the blocks that `block_count` counts are a draft head's: the last ones.
+
+    Source: llama.cpp (n_layer_all and n_layer_nextn).
+    """
+    key = f"{metadata.get('general.architecture')}.nextn_predict_layers"
+    value = metadata.get(key, 0)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ModelError(f"{path}: {key} is {value!r}; it must be a whole number >= 0")
+    return value
+
+
+def _take_head_tensors(
+    tensors: dict[str, RawTensor], path: Path, metadata: Mapping[str, Any], num_blocks: int
+) -> dict[str, RawTensor]:
+    """Take the tensors of a head's blocks out of `tensors` and return them, by own name."""
+    if num_blocks == 0:
+        return {}
+    family = _check_architecture(path, metadata)
+    first = _Keys(path, metadata, family).count("block_count") - num_blocks
+    if first < 1:
+        raise ModelError(
+            f"{path}: {family}.nextn_predict_layers is {num_blocks} but {family}.block_count, "
+            f"which counts them, is {first + num_blocks}; the file is inconsistent, convert it "
+            "again"
+        )
+    taken = [name for name in tensors if (_block_index(name) or 0) >= first]
+    return {name: tensors.pop(name) for name in taken}
+
+
+def _block_index(own: str) -> int | None:
+    index = own.removeprefix("blk.").partition(".")[0]
+    return int(index) if own.startswith("blk.") and index.isdecimal() else None
+
+
+def _canonical_names(container: Container, tensors: Iterable[str]) -> dict[str, str]:
     """Return {canonical name: the file's own name}; a tensor of unknown use is an error."""
     names = {}
-    for own in container.tensors:
+    for own in tensors:
         canonical = _TOP_NAMES.get(own)
         if canonical is None and own.startswith("blk."):
             index, _, part = own.removeprefix("blk.").partition(".")
             if part.split(".")[0] in _IGNORED_PARTS:
                 continue
-            if part in _LAYER_NAMES:
-                canonical = f"layers.{index}.{_LAYER_NAMES[part]}"
+            if part in LAYER_NAMES:
+                canonical = f"layers.{index}.{LAYER_NAMES[part]}"
         if canonical is None:
             _check_architecture(container.path, container.metadata)
             raise ModelError(
@@ -167,7 +204,9 @@ def _check_architecture(path: Path, metadata: Mapping[str, Any]) -> str:
     return str(family)
 
 
-def _read_spec(container: Container, names: Mapping[str, str]) -> ArchitectureSpec:
+def _read_spec(
+    container: Container, names: Mapping[str, str], num_head_blocks: int
+) -> ArchitectureSpec:
     path, metadata = container.path, container.metadata
     family = _check_architecture(path, metadata)
     keys = _Keys(path, metadata, family)
@@ -188,7 +227,7 @@ def _read_spec(container: Container, names: Mapping[str, str]) -> ArchitectureSp
     tokens = metadata.get("tokenizer.ggml.tokens", ())
     return ArchitectureSpec(
         family=family,
-        num_layers=keys.count("block_count"),
+        num_layers=keys.count("block_count") - num_head_blocks,
         hidden_size=hidden_size,
         num_heads=num_heads,
         num_kv_heads=keys.count("attention.head_count_kv", num_heads),
@@ -251,6 +290,14 @@ def _read_rope_scaling(path: Path, metadata: Mapping[str, Any], family: str) -> 
             "llama3 (tensor rope_freqs.weight) are"
         )
     return float(factor) if kind == "linear" else 1.0
+
+
+def in_half_split_order(
+    values: NDArray[np.float32], spec: ArchitectureSpec, name: str
+) -> NDArray[np.float32]:
+    """Return a tensor of this canonical name as `models.base` wants it, from a file's own order."""
+    heads = _rotary_heads(spec, name) if spec.family == "llama" else 0
+    return _half_split(values, heads) if heads else values
 
 
 def _rotary_heads(spec: ArchitectureSpec, name: str) -> int:

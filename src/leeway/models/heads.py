@@ -14,8 +14,12 @@ from pathlib import Path
 from leeway.core.config import default_cache_dir
 from leeway.core.errors import ModelError, did_you_mean
 from leeway.models.base import ModelFiles
+from leeway.models.gguf import GGUFFiles
 from leeway.models.head_base import HeadFiles, HeadSpec
 from leeway.models.head_file import SUFFIX, HeadFile
+from leeway.models.head_gguf import open_gguf_head
+from leeway.models.head_hf import open_hf_head
+from leeway.models.hf_folder import HFFolder
 
 SHIPPED_HEADS = Path(__file__).parent / "shipped_heads"
 
@@ -55,15 +59,32 @@ def list_heads(cache_dir: Path | None = None) -> list[ListedHead]:
     return listed
 
 
+def native_head(target: ModelFiles) -> HeadFiles | None:
+    """Return the head that came in a model's own files, or None.
+
+    Raises:
+        ModelError: it cannot be used; the message says why.
+    """
+    if isinstance(target, GGUFFiles):
+        return open_gguf_head(target)
+    if isinstance(target, HFFolder):
+        return open_hf_head(target)
+    return None
+
+
 def find_head(target: ModelFiles, cache_dir: Path | None = None) -> HeadFiles | None:
     """Return the head that fits a model, or None.
 
     Looked for in this order: in the model's own files, among the shipped heads, among those made on
-    this machine (the one written last). A broken file is passed over with a warning.
-
-    Raises:
-        ModelError: the model's own head cannot be used.
+    this machine (the one written last). What cannot be used is passed over with a warning.
     """
+    try:
+        native = native_head(target)
+    except ModelError as error:
+        log.warning("passed over the model's own draft head: %s", error.message)
+        native = None
+    if native is not None:
+        return native
     best: HeadFile | None = None
     for listed in list_heads(cache_dir):
         if listed.head is None:

@@ -17,6 +17,9 @@ from leeway.core.errors import ModelError
 from leeway.models.base import ArchitectureSpec
 from leeway.models.tensor_shapes import FAMILIES
 
+MIMO = "mimo"
+"""A body of the qwen2 family, with a draft head beside it."""
+
 _ROPE_KINDS = ("default", "linear", "llama3")
 
 
@@ -26,10 +29,12 @@ def read_spec(config: Mapping[str, Any], source: str) -> ArchitectureSpec:
     Raises:
         ModelError: another architecture, or a setting that is missing or not supported.
     """
-    family = config.get("model_type")
+    found = config.get("model_type")
+    family = "qwen2" if found == MIMO else found
     if family not in FAMILIES:
         raise ModelError(
-            f"{source} has model_type {family!r}; known architectures are {', '.join(FAMILIES)}"
+            f"{source} has model_type {found!r}; known architectures are "
+            f"{', '.join((*FAMILIES, MIMO))}"
         )
     _refuse_unsupported(config, source)
     hidden_size = _count(config, "hidden_size", source)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leeway.core.errors import ModelError
-from leeway.models.hf_config import read_rope_factors, read_spec
+from leeway.models.hf_config import MIMO, read_rope_factors, read_spec
 from leeway.models.hf_tokenizer import read_tokenizer
 from leeway.models.safetensors_container import StoredTensor, read_safetensors
 from leeway.models.tensor_shapes import check_tensors
@@ -23,7 +23,7 @@ _TOP_NAMES = {
     "lm_head.weight": "output",
     "model.norm.weight": "final_norm",
 }
-_LAYER_NAMES = {
+LAYER_NAMES = {
     "input_layernorm.weight": "attn_norm",
     "self_attn.q_proj.weight": "q",
     "self_attn.k_proj.weight": "k",
@@ -40,12 +40,17 @@ _LAYER_NAMES = {
     "mlp.down_proj.weight": "down",
 }
 _OWN_TOP_NAMES = {canonical: own for own, canonical in _TOP_NAMES.items()}
-_OWN_LAYER_NAMES = {part: own for own, part in _LAYER_NAMES.items()}
+_OWN_LAYER_NAMES = {part: own for own, part in LAYER_NAMES.items()}
+HEAD_PREFIX = "model.mtp_layers."
 _IGNORED_END = "rotary_emb.inv_freq"  # a constant that old checkpoints wrote out
 
 
 class HFFolder:
-    """An opened folder; satisfies `ModelFiles`."""
+    """An opened folder; satisfies `ModelFiles`.
+
+    `head_tensors` are those of a draft head that came with the model, by the folder's own names;
+    what they mean is the business of `models.head_hf`.
+    """
 
     def __init__(self, folder: Path) -> None:
         """Open and check the folder.
@@ -60,7 +65,12 @@ class HFFolder:
         self.spec = read_spec(config, str(folder))
         self._rope_factors = read_rope_factors(config, self.spec, str(folder))
         self._files = _weight_files(folder)
-        self._tensors = _canonical_tensors(folder, self._files)
+        stored = _stored_tensors(self._files)
+        self.head_tensors: dict[str, StoredTensor] = {}
+        if config["model_type"] == MIMO:
+            head_names = [name for name in stored if name.startswith(HEAD_PREFIX)]
+            self.head_tensors = {name: stored.pop(name) for name in head_names}
+        self._tensors = _canonical_tensors(folder, stored)
         if self.spec.tied_output:
             self._tensors.pop("output", None)
         found = {name: tensor.shape for name, tensor in self._tensors.items()}
@@ -132,19 +142,25 @@ def _weight_files(folder: Path) -> list[Path]:
     return files
 
 
-def _canonical_tensors(folder: Path, files: list[Path]) -> dict[str, StoredTensor]:
+def _stored_tensors(files: list[Path]) -> dict[str, StoredTensor]:
+    return {
+        name: stored
+        for file in files
+        for name, stored in read_safetensors(file).items()
+        if not name.endswith(_IGNORED_END)
+    }
+
+
+def _canonical_tensors(folder: Path, stored: Mapping[str, StoredTensor]) -> dict[str, StoredTensor]:
     tensors = {}
-    for file in files:
-        for own, stored in read_safetensors(file).items():
-            if own.endswith(_IGNORED_END):
-                continue
-            canonical = _canonical_name(own)
-            if canonical is None:
-                raise ModelError(
-                    f"{folder}: tensor {own!r} has no place in the supported architectures; "
-                    "leaving it out would give wrong text, so this variant cannot be loaded"
-                )
-            tensors[canonical] = stored
+    for own, tensor in stored.items():
+        canonical = _canonical_name(own)
+        if canonical is None:
+            raise ModelError(
+                f"{folder}: tensor {own!r} has no place in the supported architectures; "
+                "leaving it out would give wrong text, so this variant cannot be loaded"
+            )
+        tensors[canonical] = tensor
     return tensors
 
 
@@ -154,7 +170,7 @@ def _canonical_name(own: str) -> str | None:
     if not own.startswith("model.layers."):
         return None
     index, _, part = own.removeprefix("model.layers.").partition(".")
-    return f"layers.{index}.{_LAYER_NAMES[part]}" if part in _LAYER_NAMES else None
+    return f"layers.{index}.{LAYER_NAMES[part]}" if part in LAYER_NAMES else None
 
 
 def _own_name(canonical: str) -> str:

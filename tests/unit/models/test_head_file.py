@@ -25,7 +25,9 @@ FAMILIES = ("llama", "qwen2", "qwen3")
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("kind", ["int8", "f16"])
-@pytest.mark.parametrize("optional", [(), ("output",), ("embed", "output", "rope_factors", "state_gain")])
+@pytest.mark.parametrize(
+    "optional", [(), ("output",), ("embed", "output", "rope_factors", "state_gain")]
+)
 @pytest.mark.parametrize("num_draft_tokens", [None, 20])
 def test_what_was_written_is_read_back(
     tmp_path: Path, family: str, kind: str, optional: tuple[str, ...], num_draft_tokens: int | None

@@ -32,6 +32,6 @@ def test_three_laws_read_draft_rows():
 
 
 def test_the_refusal_comes_before_the_model_is_opened():
-    config = engine_config(model="no-such-model", acceptance=OPT)
+    config = engine_config(model="no-such-model", drafter="ngram", acceptance=OPT)
     with pytest.raises(LawError, match="ngram"):
         load_engine(config)

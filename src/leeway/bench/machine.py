@@ -74,6 +74,31 @@ def read_peak_memory_bytes(proc: Path = _PROC) -> int | None:
     return _read_fields(proc / "self" / "status").get("VmHWM")
 
 
+@dataclass(frozen=True, slots=True)
+class CpuTime:
+    """Seconds of processor time so far, all cores together.
+
+    `others` took other processes, `stolen` other machines on the same host.
+    """
+
+    others: float
+    stolen: float
+
+
+def read_cpu_time(proc: Path = _PROC) -> CpuTime | None:
+    """Return what other processes and machines have taken; None where the system does not say."""
+    path = proc / "stat"
+    words = path.read_text().split("\n", 1)[0].split() if path.is_file() else []
+    if len(words) < 9 or words[0] != "cpu":
+        return None
+    user, nice, system, _, _, irq, softirq, stolen = (
+        int(word) / os.sysconf("SC_CLK_TCK") for word in words[1:9]
+    )
+    own = os.times()
+    busy = user + nice + system + irq + softirq
+    return CpuTime(others=busy - own.user - own.system, stolen=stolen)
+
+
 def _usable_threads() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

@@ -11,6 +11,7 @@ from typing import Annotated
 from cyclopts import App, CycloptsError, Group, Parameter
 from cyclopts.exceptions import UnknownCommandError, UnusedCliTokensError
 
+from leeway.cli.bench import app as bench
 from leeway.cli.call import Call
 from leeway.cli.chat import chat
 from leeway.cli.config import app as config
@@ -44,6 +45,7 @@ _VERBS: dict[str, App | Verb] = {
     "explain": explain,
     "models": models,
     "demo": demo,
+    "bench": bench,
     "doctor": doctor,
     "config": config,
     "version": version,

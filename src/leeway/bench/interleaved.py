@@ -1,0 +1,216 @@
+"""A run: arms interleaved, request by request, each window written as soon as it is measured.
+
+A block is one round, seed and prompt: every arm runs the same request, one behind the other, the
+first arm another one in each block. In: ready arms, prompts, seeds. Out: window files. A block that
+an earlier process did not finish is measured again as a whole, so arms are only ever compared
+within one process and moment.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from leeway.bench.machine import CpuTime, read_cpu_time, read_load, read_peak_memory_bytes
+from leeway.bench.part_clock import PARTS
+from leeway.bench.ready_arm import ReadyArm, Run
+from leeway.bench.window import SCHEMA, Window, read_windows, tally_to_json, write_window
+from leeway.bench.workload import Prompt, digest_of
+from leeway.core.errors import ConfigError
+from leeway.core.types import SamplingParams
+
+WAKE_TOKENS = 16
+_DIGITS = 7  # a tenth of a microsecond
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to measure: every prompt with seeds 1 to `num_seeds`, `num_rounds` times over."""
+
+    prompts: Sequence[Prompt]
+    sampling: SamplingParams
+    num_seeds: int
+    num_rounds: int
+
+    def blocks(self) -> list[tuple[int, int, int]]:
+        """Return (round, seed, index of the prompt) in the order of measurement."""
+        rounds, seeds = range(1, self.num_rounds + 1), range(1, self.num_seeds + 1)
+        return list(itertools.product(rounds, seeds, range(len(self.prompts))))
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Told as each block begins: how many there are, and how many of them are measured.
+
+    `num_done_before` were measured by earlier processes, `num_measured` by this one.
+    """
+
+    num_blocks: int
+    num_done_before: int
+    num_measured: int
+
+
+def resume(folder: Path, identity: Mapping[str, Any], arms: Sequence[str]) -> list[Window]:
+    """Return the windows of whole blocks that a folder already has.
+
+    Args:
+        folder: of an earlier run, or empty.
+        identity: of this run.
+        arms: names; a block is whole when one process measured every one of them.
+
+    Raises:
+        ConfigError: the folder's windows are of another code, model, machine, workload or arms.
+    """
+    windows = read_windows(folder) if folder.is_dir() else []
+    for window in windows:
+        differing = _first_difference(window.identity, identity)
+        if differing is not None:
+            name, old, new = differing
+            raise ConfigError(
+                f"{str(folder)!r} holds windows of another run: {name} was {old} and is {new}; "
+                "measure into another folder, or go back to what it was"
+            )
+    return whole_blocks(windows, arms)
+
+
+def whole_blocks(windows: Sequence[Window], arms: Sequence[str]) -> list[Window]:
+    """Return the windows of blocks in which one process measured every arm."""
+    groups: dict[tuple[int, int, int], list[Window]] = {}
+    for window in windows:
+        groups.setdefault(window.block, []).append(window)
+    kept = []
+    for group in groups.values():
+        is_whole = {one.arm for one in group} == set(arms)
+        if is_whole and len({one.session for one in group}) == 1:
+            kept += group
+    return kept
+
+
+def measure(
+    arms: Sequence[ReadyArm],
+    plan: Plan,
+    identity: Mapping[str, Any],
+    *,
+    folder: Path | None,
+    done: Sequence[Window] = (),
+    on_block: Callable[[Progress], None] = lambda _: None,
+) -> Iterator[Window]:
+    """Yield each window as it is measured; blocks that are `done` are left out.
+
+    Every arm first runs one uncounted request. With a `folder` each window is written before it is
+    yielded.
+
+    Raises:
+        LeewayError: a request is refused or fails.
+    """
+    session = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
+    blocks = plan.blocks()
+    whole = {window.block for window in done}
+    todo = [(index, block) for index, block in enumerate(blocks) if block not in whole]
+    if not todo:
+        return
+    wake = replace(plan.sampling, seed=0, max_tokens=min(WAKE_TOKENS, plan.sampling.max_tokens))
+    for arm in arms:
+        arm.run(plan.prompts[todo[0][1][2]].token_ids, wake)
+    for num_measured, (index, block) in enumerate(todo):
+        on_block(Progress(len(blocks), len(blocks) - len(todo), num_measured))
+        for position in range(len(arms)):
+            arm_index = (index + position) % len(arms)
+            window = _measure_one(arms[arm_index], plan, block)
+            window = replace(window, identity=dict(identity), session=session, position=position)
+            if folder is not None:
+                write_window(folder, arm_index, window)
+            yield window
+
+
+def _measure_one(arm: ReadyArm, plan: Plan, block: tuple[int, int, int]) -> Window:
+    """Run one request; which run it belongs to is the caller's to say."""
+    round_index, seed, prompt_index = block
+    prompt = plan.prompts[prompt_index]
+    sampling = replace(plan.sampling, seed=seed)
+    cpu_before, began = read_cpu_time(), time.perf_counter()
+    run = arm.run(prompt.token_ids, sampling)
+    other, stolen = _taken(cpu_before, read_cpu_time(), time.perf_counter() - began)
+    steps = _columns(run)
+    return Window(
+        schema=SCHEMA,
+        identity={},
+        session="",
+        arm=arm.spec.name,
+        definition=arm.spec.text,
+        void=arm.fault(run.receipt),
+        note=arm.note(run.receipt),
+        prompt_id=prompt.prompt_id,
+        prompt_index=prompt_index,
+        seed=seed,
+        round=round_index,
+        position=0,
+        request_digest=digest_of([prompt.token_ids, sampling_facts(sampling)]),
+        prompt_digest=prompt.digest,
+        output_digest=digest_of(run.token_ids),
+        text_digest=hashlib.sha256(run.text.encode()).hexdigest(),
+        finish_reason=str(run.finish_reason),
+        prompt_tokens=len(prompt.token_ids),
+        output_tokens=len(run.token_ids),
+        row_shape=arm.row_shape,
+        receipt=run.receipt.to_dict(),
+        tally=tally_to_json(run.receipt.tally),
+        steps=steps,
+        ttft_s=run.ttft_s,
+        decode_s=sum(sum(parts.values()) for parts in run.steps),
+        load=read_load(),
+        other_cores=other,
+        stolen_cores=stolen,
+        peak_memory_bytes=read_peak_memory_bytes(),
+    )
+
+
+def sampling_facts(sampling: SamplingParams) -> dict[str, Any]:
+    """Return the sampling parameters as JSON holds them."""
+    facts = {name: getattr(sampling, name) for name in SamplingParams.__dataclass_fields__}
+    biases = {str(token_id): bias for token_id, bias in sampling.logit_bias.items()}
+    return (
+        facts
+        | {"logit_bias": biases, "stop": list(sampling.stop)}
+        | {"stop_token_ids": list(sampling.stop_token_ids)}
+    )
+
+
+def _columns(run: Run) -> dict[str, list[float]]:
+    """Return the verify steps behind the first token, column by column."""
+    columns = {part: [round(step[part], _DIGITS) for step in run.steps] for part in PARTS}
+    behind = run.receipt.per_step[len(run.receipt.per_step) - len(run.steps) :]
+    columns["num_drafted"] = [float(drafted) for drafted, _ in behind]
+    columns["num_accepted"] = [float(accepted) for _, accepted in behind]
+    return columns
+
+
+def _taken(
+    before: CpuTime | None, after: CpuTime | None, seconds: float
+) -> tuple[float | None, float | None]:
+    """Return the mean cores that other processes and other machines took."""
+    if before is None or after is None or seconds <= 0:
+        return None, None
+    others = max(0.0, after.others - before.others) / seconds
+    return round(others, 3), round(max(0.0, after.stolen - before.stolen) / seconds, 3)
+
+
+def _first_difference(
+    old: Mapping[str, Any], new: Mapping[str, Any], path: str = ""
+) -> tuple[str, Any, Any] | None:
+    """Return the name and both values of the first thing in which two identities differ."""
+    for key in sorted({*old, *new}):
+        one, other = old.get(key), new.get(key)
+        if one == other:
+            continue
+        name = f"{path}{key}"
+        if isinstance(one, Mapping) and isinstance(other, Mapping):
+            return _first_difference(one, other, f"{name}.")
+        return name, one, other
+    return None

@@ -1,0 +1,201 @@
+"""Arms made ready: one engine an arm, all over one loaded target.
+
+In: an engine that was loaded once, arm specs, and a way to build a drafter. Out: arms that can run
+a request and say what it took. Every arm is timed by the same clock; the target's weights and cache
+are the same for all.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from leeway.acceptance.base import Guarantee, Law
+from leeway.acceptance.registry import build_law
+from leeway.bench.arm_spec import ArmSpec
+from leeway.bench.part_clock import PartClock, timed_drafter, timed_parts
+from leeway.core.errors import ConfigError
+from leeway.core.receipt import Receipt
+from leeway.core.types import FinishReason, Request, SamplingParams
+from leeway.drafters.base import Drafter
+from leeway.drafters.none import NoDrafter
+from leeway.engine.engine import Engine
+
+BuildDrafter = Callable[[str], Drafter]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one request did.
+
+    Attributes:
+        receipt: the engine's own.
+        token_ids, text: the whole answer.
+        ttft_s: from adding the request to the end of the step that gave the first token.
+        steps: seconds of each part, of each later step.
+    """
+
+    receipt: Receipt
+    finish_reason: FinishReason
+    token_ids: tuple[int, ...]
+    text: str
+    ttft_s: float
+    steps: tuple[Mapping[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyArm:
+    """An arm that can run; `law` is what was asked for."""
+
+    spec: ArmSpec
+    engine: Engine
+    law: Law
+    clock: PartClock
+    numbers: itertools.count[int]
+
+    @property
+    def row_shape(self) -> str:
+        """The row shape in force, as the backend tells."""
+        return str(self.engine.parts.backend.describe().get("row_shape", "only one"))
+
+    def run(self, prompt_token_ids: tuple[int, ...], sampling: SamplingParams) -> Run:
+        """Run one request alone to its end.
+
+        Raises:
+            LeewayError: the request is refused or fails.
+        """
+        _set_row_shape(self.engine, self.spec.row_shape)
+        request_id = f"bench-{next(self.numbers)}"
+        spec = self.spec
+        self.clock.start()
+        self.engine.add(
+            Request(
+                request_id,
+                prompt_token_ids,
+                sampling,
+                spec.acceptance,
+                spec.num_speculative_tokens,
+            )
+        )
+        try:
+            return self._step_through()
+        finally:
+            self.engine.cancel(request_id)
+
+    def _step_through(self) -> Run:
+        token_ids: list[int] = []
+        texts: list[str] = []
+        ttft_s = 0.0
+        steps: list[Mapping[str, float]] = []
+        while True:
+            deltas = self.engine.step()
+            parts = self.clock.read()
+            if token_ids:
+                steps.append(parts)
+            else:
+                ttft_s += sum(parts.values())
+            for delta in deltas:
+                if delta.error is not None:
+                    raise delta.error
+                token_ids += delta.token_ids
+                texts.append(delta.text)
+                if delta.finish_reason is not None:
+                    assert delta.receipt is not None
+                    ids, text = tuple(token_ids), "".join(texts)
+                    reason = delta.finish_reason
+                    return Run(delta.receipt, reason, ids, text, ttft_s, tuple(steps))
+            self.clock.start()
+
+    def fault(self, receipt: Receipt) -> str | None:
+        """Return why what ran is not what the arm says; None if it is.
+
+        At temperature 0 the engine judges by greedy_match where a lossy law has nothing to act on;
+        that is as documented and no fault.
+        """
+        spec = self.spec
+        if receipt.drafter != spec.drafter:
+            return f"drafter {receipt.drafter} ran, {spec.drafter} was asked for"
+        if receipt.num_speculative_tokens != spec.num_speculative_tokens:
+            return (
+                f"{receipt.num_speculative_tokens} draft tokens a step ran, "
+                f"{spec.num_speculative_tokens} were asked for"
+            )
+        if _is_greedy_by_design(self.law, receipt):
+            return None
+        asked = (self.law.info.name, dict(self.law.options))
+        if (receipt.law, receipt.options) != asked:
+            engaged = _show(receipt.law, receipt.options)
+            return f"law {engaged} ran, {_show(*asked)} was asked for"
+        return None
+
+    def note(self, receipt: Receipt) -> str | None:
+        """Return what a reader should know of the law that judged."""
+        if _is_greedy_by_design(self.law, receipt) and receipt.law != self.law.info.name:
+            return f"{receipt.law} judged: at temperature 0 {self.law.info.name} does not act"
+        return None
+
+
+def ready_arms(
+    engine: Engine, specs: Sequence[ArmSpec], build_drafter: BuildDrafter, clock: PartClock
+) -> list[ReadyArm]:
+    """Return the arms, ready to run, over the engine's own target.
+
+    Args:
+        engine: loaded; not used for anything else meanwhile.
+        specs: the arms.
+        build_drafter: called once for each kind of drafter but none.
+        clock: times all of them.
+
+    Raises:
+        ConfigError: the backend has not the row shape that an arm asks for.
+        LeewayError: a drafter cannot be had, or a law cannot work with it.
+    """
+    parts = timed_parts(engine.parts, clock)
+    drafters: dict[str, Drafter] = {"none": NoDrafter()}
+    arms = []
+    for spec in specs:
+        _set_row_shape(engine, spec.row_shape)
+        if spec.drafter not in drafters:
+            drafters[spec.drafter] = timed_drafter(build_drafter(spec.drafter), clock)
+        config = replace(
+            engine.config,
+            acceptance=spec.acceptance,
+            num_speculative_tokens=spec.num_speculative_tokens,
+            draft_length=spec.draft_length,
+        )
+        drafter = drafters[spec.drafter]
+        own = Engine(replace(parts, drafter=drafter), config)
+        named = replace(spec, drafter=drafter.name)  # what auto turned out to be
+        arms.append(ReadyArm(named, own, build_law(spec.acceptance), clock, itertools.count()))
+    return arms
+
+
+def _set_row_shape(engine: Engine, row_shape: str) -> None:
+    """Give the backend this row shape; one that knows no row shapes is left alone.
+
+    Raises:
+        ConfigError: it has another one that cannot be changed.
+    """
+    backend = engine.parts.backend
+    change: Callable[[str], None] | None = getattr(backend, "set_row_shape", None)
+    if change is not None:
+        change(row_shape)
+        return
+    fixed = backend.describe().get("row_shape", row_shape)
+    if fixed != row_shape:
+        raise ConfigError(
+            f"this backend has the row shape {fixed!r} for good and an arm asks for "
+            f"{row_shape!r}; write /{fixed} behind it"
+        )
+
+
+def _is_greedy_by_design(law: Law, receipt: Receipt) -> bool:
+    is_lossy = law.info.guarantee is Guarantee.NONE
+    is_idle = is_lossy and not law.reads_raw_rows and receipt.temperature == 0
+    return is_idle and receipt.law == "greedy_match"
+
+
+def _show(law: str, options: Mapping[str, Any]) -> str:
+    return f"{law}({', '.join(f'{key}={value}' for key, value in options.items())})"

@@ -1,0 +1,255 @@
+"""Summaries: what the windows of a run say of each arm, beside the first one.
+
+In: windows. Out: one summary an arm, with intervals. All of it is computed from windows alone, so a
+run can be summed up by another process than the one that measured it.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from leeway.bench.intervals import Estimate
+from leeway.bench.part_clock import PARTS
+from leeway.bench.totals import FEW_PROMPTS, compare, estimates, ratio
+from leeway.bench.window import Window, tally_from_json
+from leeway.core.receipt import Tally
+
+BUSY_RATE = 0.05
+LENGTH_TOLERANCE = 0.1
+DEFINITIONS = {
+    "tokens/s": "decode speed: output tokens behind the first / time of the engine steps behind "
+    "the first token; totals over all windows",
+    "x first": "an arm's tokens/s / the first arm's, both over the same prompts, seeds and rounds",
+    "end to end": "output tokens / time from adding the request to its last token",
+    "prefill": "prompt tokens / TTFT",
+    "TTFT": "time from adding the request to the end of the step that gave the first token; median",
+    "TPOT": "time behind the first token / output tokens behind the first",
+    "chunk gap": "time of one step behind the first token, which delivers one or more tokens",
+    "tokens per verify step": "output tokens / verify steps (the one that ends the prompt among "
+    "them); 1 without drafts",
+    "draft_acceptance_rate": "draft tokens accepted / drafted",
+    "deferral_rate": "positions at which the rule deferred to the target / positions decided",
+    "kept_draft_rate": "draft tokens accepted / positions decided",
+    "loss": "total variation between the row emitted and the target's row, mean and most over the "
+    "positions decided; 0 for an exact law",
+    "accepted at depth d": "of the draft tokens at depth d that were decided (all before them were "
+    "accepted), the part accepted; beside it 1 - total variation of target and draft row there, "
+    "which is what an exact law accepts on average",
+    "interval": "95 %, delete-one jackknife over clusters with Student's t, ratios on the log "
+    f"scale; a cluster is a prompt with all its seeds and rounds from {FEW_PROMPTS} prompts on, "
+    "else a prompt with a seed and all its rounds",
+    "busy": "the machine was busy if other processes, or other machines on its host, took more "
+    f"than {BUSY_RATE:.0%} of its cores on average",
+    **{f"part {name}": meaning for name, meaning in PARTS.items()},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PartCost:
+    """One part of a verify step behind the first token.
+
+    `median_s` is over steps; `mean_s` of all parts add up to the mean step, `share` to 1.
+    """
+
+    median_s: float
+    mean_s: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """One depth of a draft, from 1: how often decided, and what became of it."""
+
+    decided: int
+    accepted_rate: float | None
+    expected_rate: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ArmSummary:
+    """What one arm did.
+
+    Attributes:
+        name, definition: as the arm was given.
+        law, options, guarantee, drafter: as engaged.
+        void: why the arm does not count; None if it does.
+        estimates: by name, with intervals over clusters.
+        ratios: to the first arm, `decode` and `end_to_end`.
+        decode_ratio_by_seed: totals over prompts and rounds of each seed.
+    """
+
+    name: str
+    definition: str
+    law: str
+    options: dict[str, Any]
+    guarantee: str
+    drafter: str
+    row_shape: str
+    void: str | None
+    note: str | None
+    num_windows: int
+    num_prompts: int
+    num_seeds: int
+    estimates: dict[str, Estimate | None]
+    ratios: dict[str, Estimate | None]
+    decode_ratio_by_seed: dict[str, float]
+    rates: dict[str, float | None]
+    loss: dict[str, float | None]
+    depths: list[Depth]
+    parts: dict[str, PartCost]
+    ttft_s: float
+    chunk_gap_p50_s: float | None
+    chunk_gap_p95_s: float | None
+    mean_output_tokens: float
+    finish_reasons: dict[str, int]
+
+
+def summarise(windows: Sequence[Window], arms: Sequence[str]) -> list[ArmSummary]:
+    """Return one summary an arm, in this order; arms without windows are left out.
+
+    Args:
+        windows: of whole blocks.
+        arms: names; the first is what the others are compared with.
+    """
+    by_arm = {name: [one for one in windows if one.arm == name] for name in arms}
+    base = by_arm[arms[0]] if arms else []
+    return [_summarise(own, base) for own in by_arm.values() if own]
+
+
+def warnings_of(windows: Sequence[Window], summaries: Sequence[ArmSummary]) -> list[str]:
+    """Return what a reader must know before believing the figures."""
+    found = []
+    busy = busy_cores(windows)
+    if busy is not None and windows:
+        threads = windows[0].identity.get("machine", {}).get("usable_threads", 1)
+        if busy > BUSY_RATE * threads:
+            found.append(
+                f"the machine was busy: others took {busy:.2f} of {threads} cores on average"
+            )
+    for one in summaries:
+        if one.void is not None:
+            found.append(f"arm {one.name} is void: {one.void}")
+        if one.note is not None:
+            found.append(f"arm {one.name}: {one.note}")
+    if summaries:
+        first = summaries[0]
+        for one in summaries[1:]:
+            change = one.mean_output_tokens / first.mean_output_tokens - 1
+            if abs(change) > LENGTH_TOLERANCE:
+                word = "longer" if change > 0 else "shorter"
+                found.append(
+                    f"answers of {one.name} are {abs(change):.0%} {word} than those of {first.name}"
+                )
+    digests: dict[tuple[int, int, int], set[str]] = {}
+    for window in windows:
+        digests.setdefault(window.block, set()).add(window.request_digest)
+    if any(len(found_digests) > 1 for found_digests in digests.values()):
+        found.append("arms of one block did not get the same request: nothing here compares")
+    return found
+
+
+def busy_cores(windows: Sequence[Window]) -> float | None:
+    """Return the mean cores that others took while windows ran; None where it is not known."""
+    known = [one for one in windows if one.other_cores is not None]
+    seconds = sum(one.wall_s for one in known)
+    if not known or seconds <= 0:
+        return None
+    taken = ((one.other_cores or 0.0) + (one.stolen_cores or 0.0) for one in known)
+    return sum(cores * one.wall_s for cores, one in zip(taken, known, strict=True)) / seconds
+
+
+def total(windows: Sequence[Window]) -> Tally:
+    """Return the sum of the windows' tallies."""
+    whole = Tally()
+    for window in windows:
+        whole.add(tally_from_json(window.tally))
+    return whole
+
+
+def _summarise(own: Sequence[Window], base: Sequence[Window]) -> ArmSummary:
+    receipt, tally = own[0].receipt, total(own)
+    steps = _steps(own)
+    gaps = sorted(sum(step.values()) for step in steps)
+    reasons = [one.finish_reason for one in own]
+    seeds = sorted({one.seed for one in own})
+    return ArmSummary(
+        name=own[0].arm,
+        definition=own[0].definition,
+        law=receipt["law"],
+        options=receipt["options"],
+        guarantee=receipt["guarantee"],
+        drafter=receipt["drafter"],
+        row_shape=own[0].row_shape,
+        void=next((one.void for one in own if one.void is not None), None),
+        note=own[0].note,
+        num_windows=len(own),
+        num_prompts=len({one.prompt_index for one in own}),
+        num_seeds=len(seeds),
+        estimates=estimates(own),
+        ratios={
+            "decode": compare(own, base, "decode_tokens_per_s"),
+            "end_to_end": compare(own, base, "end_to_end_tokens_per_s"),
+        },
+        decode_ratio_by_seed=_by_seed(own, base, seeds),
+        rates=tally.rates(),
+        loss=tally.loss(),
+        depths=_depths(tally),
+        parts=_parts(steps),
+        ttft_s=statistics.median(one.ttft_s for one in own),
+        chunk_gap_p50_s=statistics.median(gaps) if gaps else None,
+        chunk_gap_p95_s=gaps[max(0, -(-95 * len(gaps) // 100) - 1)] if gaps else None,
+        mean_output_tokens=statistics.fmean(one.output_tokens for one in own),
+        finish_reasons={name: reasons.count(name) for name in sorted(set(reasons))},
+    )
+
+
+def _by_seed(
+    own: Sequence[Window], base: Sequence[Window], seeds: Sequence[int]
+) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for seed in seeds:
+        mine = [one for one in own if one.seed == seed]
+        theirs = [one for one in base if one.seed == seed]
+        of_seed = compare(mine, theirs, "decode_tokens_per_s")
+        if of_seed is not None:
+            found[str(seed)] = of_seed.value
+    return found
+
+
+def _depths(tally: Tally) -> list[Depth]:
+    found = []
+    for depth, decided in enumerate(tally.decided_by_depth):
+        distance = ratio(tally.draft_tv_by_depth[depth], decided)
+        found.append(
+            Depth(
+                decided=decided,
+                accepted_rate=ratio(tally.accepted_by_depth[depth], decided),
+                expected_rate=None if distance is None else 1 - distance,
+            )
+        )
+    return found
+
+
+def _steps(windows: Sequence[Window]) -> list[Mapping[str, float]]:
+    return [
+        dict(zip(PARTS, values, strict=True))
+        for window in windows
+        for values in zip(*(window.steps[part] for part in PARTS), strict=True)
+    ]
+
+
+def _parts(steps: Sequence[Mapping[str, float]]) -> dict[str, PartCost]:
+    whole = sum(sum(step.values()) for step in steps)
+    if not steps or whole <= 0:
+        return {}
+    return {
+        part: PartCost(
+            median_s=statistics.median(step[part] for step in steps),
+            mean_s=statistics.fmean(step[part] for step in steps),
+            share=sum(step[part] for step in steps) / whole,
+        )
+        for part in PARTS
+    }

@@ -128,7 +128,7 @@ class MTPDrafter:
         Depends on this request alone, so that its drafts do not depend on its company.
         """
         head, handle = self.head, follower.handle
-        last = min(follower.end, len(token_ids) - 1) - 1
+        last = min(follower.end, len(token_ids) - 1, head.context_len) - 1
         begin = head.cached_len(handle)
         if last + 1 - begin <= MAX_SHARED_BACKLOG:
             return

@@ -49,6 +49,7 @@ def served_law(table, policy, acceptance, *, drafter, k, max_tokens, draft_table
         engine.draft_length = policy
         deltas = run_all(engine, ask(PROMPT, max_tokens=max_tokens, seed=0))["a"]
         receipt = deltas[-1].receipt
+        assert (receipt.to_dict()["draft_length"] == "adaptive") == policy.is_adaptive
         check_by_depth(receipt)
         if seen is not None:
             seen.add(tuple(drafted for drafted, _ in receipt.per_step))

@@ -118,8 +118,13 @@ def test_answers_have_ids_of_their_own_and_one_fingerprint(client):
     first, second = ask(client), ask(client)
     assert first["id"] != second["id"]
     assert first["system_fingerprint"] == second["system_fingerprint"]
-    other = FakeService(EngineConfig(acceptance=Acceptance("block")))
-    assert ask(client_of(other))["system_fingerprint"] != first["system_fingerprint"]
+    for change in (
+        {"acceptance": Acceptance("block")},
+        {"draft_length": "adaptive"},
+        {"draft_cost": 0.2},
+    ):
+        other = client_of(FakeService(EngineConfig(**change)))
+        assert ask(other)["system_fingerprint"] != first["system_fingerprint"]
 
 
 @pytest.mark.parametrize("given", ["abc-123", None])

@@ -158,6 +158,7 @@ def test_health_when_ready(client):
         "requested": "auto",
         "engaged": "ngram",
         "num_speculative_tokens": 3,
+        "draft_length": "fixed",
     }
     assert body["backend"]["backend"] == "scripted"
     assert body["load"]["num_requests_running"] == 0

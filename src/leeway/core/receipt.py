@@ -164,6 +164,7 @@ class Receipt:
     tally: Tally
     per_step: tuple[tuple[int, int], ...]
     requested_law: str | None = None
+    draft_length: str = "fixed"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the whole receipt with the project's own names."""
@@ -174,6 +175,7 @@ class Receipt:
             "guarantee": self.guarantee,
             "verifier": self.verifier,
             "drafter": self.drafter,
+            "draft_length": self.draft_length,
             "seed": self.seed,
             "temperature": self.temperature,
             **self.tally.counts(),

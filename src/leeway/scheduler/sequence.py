@@ -108,4 +108,5 @@ class Sequence:
             tally=self.tally,
             per_step=tuple(self.per_step),
             requested_law=self.requested_law,
+            draft_length="adaptive" if self.draft_length.is_adaptive else "fixed",
         )

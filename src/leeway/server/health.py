@@ -38,6 +38,7 @@ def health_body(
             "requested": config.engine.drafter,
             "engaged": engine.parts.drafter.name,
             "num_speculative_tokens": config.engine.num_speculative_tokens,
+            "draft_length": config.engine.draft_length,
         }
         if engine.parts.drafter_settings:
             body["drafter"]["head"] = dict(engine.parts.drafter_settings)

@@ -75,6 +75,8 @@ class ServerState:
                 "head": {name: head[name] for name in head if name not in _SIZES},
                 "draft_model": engine.config.draft_model,
                 "num_speculative_tokens": engine.config.num_speculative_tokens,
+                "draft_length": engine.config.draft_length,
+                "draft_cost": engine.config.draft_cost,
             }
             digest = hashlib.sha256(msgspec.json.encode(facts, order="deterministic"))
             self._fingerprint = "fp_" + digest.hexdigest()[:12]

@@ -14,7 +14,12 @@ Piece = tuple[int, int, int]
 """Answer, first position, number of positions."""
 
 
-def split(answers: Sequence[Answer], held_out: float = 0.04) -> tuple[list[Answer], list[Answer]]:
+HELD_OUT = 0.04
+
+
+def split(
+    answers: Sequence[Answer], held_out: float = HELD_OUT
+) -> tuple[list[Answer], list[Answer]]:
     """Return (training, held out); every so-many-th answer is held out."""
     every = round(1 / held_out)
     kept = [answer for index, answer in enumerate(answers) if index % every != every - 1]
@@ -45,11 +50,11 @@ def packed_rows(
 
 
 def batches(
-    answers: Sequence[Answer], *, row_len: int, rows: int, seed: int
+    answers: Sequence[Answer], *, row_len: int, rows: int, seed: int, num_done: int = 0
 ) -> Iterator[tuple[Packed, int]]:
-    """Yield one epoch of (batch, real positions in it)."""
+    """Yield one epoch of (batch, real positions in it), without its first `num_done` batches."""
     packed = packed_rows(answers, row_len, np.random.default_rng(seed))
-    for first in range(0, len(packed), rows):
+    for first in range(num_done * rows, len(packed), rows):
         yield pack(answers, packed[first : first + rows], row_len)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from leeway.core.errors import CapacityError, ContextLengthError
 from leeway.core.types import Request, SamplingParams
 from leeway.engine.engine import Engine
 from leeway.heads.capture import Captured, CaptureDrafter
@@ -37,7 +38,7 @@ def generate(
 
     Args:
         engine: its drafter is a `CaptureDrafter`.
-        prompts: token ids.
+        prompts: token ids; one that does not fit the model is passed over.
         root: folder of the shards.
         max_tokens: longest answer.
         num_positions: enough of them; fewer when the prompts run out.
@@ -56,7 +57,9 @@ def generate(
             index = next(waiting, None)
             if index is None:
                 break
-            engine.add(_request(index, prompts[index], max_tokens, seed))
+            request = _request(index, prompts[index], max_tokens, seed)
+            if _fits(engine, request):
+                engine.add(request)
         if not engine.has_work:
             break
         engine.step()
@@ -82,11 +85,22 @@ def _already_done(root: Path) -> tuple[set[int], int]:
 
 
 def _store(root: Path, drafter: CaptureDrafter, seed: int) -> int:
-    """Write what is finished as the next shard and return its positions."""
+    """Write what is finished, if it is of use, as the next shard and return its positions."""
     answers, drafter.finished = [one for one in drafter.finished if _is_useful(one)], []
+    if not answers:
+        return 0
     folder = root / f"shard-{len(shard_folders(root)):05d}"
     write_shard(folder, answers, {"prompts": [_place(one) for one in answers], "seed": seed})
     return sum(one.num_positions for one in answers)
+
+
+def _fits(engine: Engine, request: Request) -> bool:
+    """Return whether prompt and answer fit the context and the cache."""
+    try:
+        engine.check(request)
+    except (ContextLengthError, CapacityError):
+        return False
+    return True
 
 
 def _is_useful(answer: Captured) -> bool:

@@ -1,5 +1,6 @@
 """Making a head, stage by stage, in a work folder that a later run goes on from.
 
+    target.json          whose head it is
     prompts.json         what was asked, and where it came from
     shard-*/             answers with hidden states
     checkpoint.pt        the head in training
@@ -25,7 +26,7 @@ from leeway.core.config import EngineConfig, default_cache_dir
 from leeway.core.errors import ConfigError
 from leeway.engine.engine import Engine
 from leeway.engine.load import load_engine
-from leeway.heads.batches import pack, packed_rows, split
+from leeway.heads.batches import HELD_OUT, pack, packed_rows, split
 from leeway.heads.capture import CaptureDrafter
 from leeway.heads.contamination import EvaluationPrompts
 from leeway.heads.dataset import Answer, read_answers
@@ -39,6 +40,7 @@ from leeway.heads.start import initialise
 from leeway.heads.train import Recipe, State, Trainer, batch_losses
 from leeway.llm import LLM
 from leeway.models.base import ModelFiles
+from leeway.models.head_file import SUFFIX
 from leeway.models.open import open_model
 
 OnProgress = Callable[[str, int, int], None]
@@ -90,15 +92,16 @@ def make_head(
     Raises:
         LeewayError: the model or a prompt file cannot be used, or there is nothing to train on.
     """
-    plan.work.mkdir(parents=True, exist_ok=True)
+    _check_out(plan.out)
+    target = open_model(plan.model, cache_dir=plan.cache_dir, on_progress=on_fetch)
+    _take_work_folder(plan.work, target)
     if num_stored(plan.work) < plan.num_answer_positions:
-        _collect(plan, on_progress, on_fetch)
-    target = open_model(plan.model, cache_dir=plan.cache_dir)
+        _collect(plan, on_progress)
     training, held_out = split(read_answers(plan.work))
     if not held_out:
         raise ConfigError(
-            f"there are {len(training)} answers in {plan.work}, too few to hold some out; give "
-            "more prompts (--prompts, --stdlib, --own-turns)"
+            f"{plan.work} has {len(training)} answers, too few to hold some out: every "
+            f"{round(1 / HELD_OUT)}th is; give more prompts (--prompts, --stdlib, --own-turns)"
         )
     ids = draft_vocabulary(training, target.spec.vocab_size, plan.num_draft_tokens)
     head, full_output = new_head(target, ids)
@@ -134,7 +137,10 @@ def new_head(
     is_tied = target.spec.tied_output
     output = embed if is_tied else torch.from_numpy(target.tensor("output")).bfloat16()
     rows = output[torch.from_numpy(draft_token_ids)].clone()
-    return Head(replace(target.spec, num_layers=1), embed, rows), output
+    factors = None
+    if target.has_tensor("rope_factors"):
+        factors = torch.from_numpy(target.tensor("rope_factors"))
+    return Head(replace(target.spec, num_layers=1), embed, rows, factors), output
 
 
 def _start(
@@ -146,7 +152,47 @@ def _start(
     initialise(head, target, training, lambda one: float(batch_losses(one, batch, recipe)[1]))
 
 
-def _collect(plan: Plan, on_progress: OnProgress, on_fetch: OnProgress) -> None:
+def _check_out(path: Path) -> None:
+    """Refuse now what would be refused when all is done.
+
+    Raises:
+        ConfigError: no head file can be written there.
+    """
+    if path.suffix != SUFFIX:
+        raise ConfigError(f"the head file is {str(path)!r}; its name must end in {SUFFIX}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"cannot write a head to {str(path)!r}: {error.strerror}") from None
+
+
+def _take_work_folder(work: Path, target: ModelFiles) -> None:
+    """Make the folder, or see that it is this model's: states of two models must not mix.
+
+    Raises:
+        ConfigError: it belongs to another model.
+    """
+    work.mkdir(parents=True, exist_ok=True)
+    path = work / "target.json"
+    own = {"name": target.name, "sha256": target.sha256()}
+    if not path.exists():
+        _write_json(path, own)
+    found = json.loads(path.read_text(encoding="utf-8"))
+    if found["sha256"] != own["sha256"]:
+        raise ConfigError(
+            f"{work} holds answers of {found['name']!r} (SHA-256 {found['sha256']}), not of "
+            f"{target.name!r} (SHA-256 {own['sha256']}); give another folder with --work"
+        )
+
+
+def _write_json(path: Path, value: object) -> None:
+    """Write a file that is there whole or not at all."""
+    part = path.with_name(path.name + ".part")
+    part.write_text(json.dumps(value, ensure_ascii=False), encoding="utf-8")
+    part.replace(path)
+
+
+def _collect(plan: Plan, on_progress: OnProgress) -> None:
     """Let the target answer until there is enough."""
     config = EngineConfig(
         model=plan.model,
@@ -156,12 +202,9 @@ def _collect(plan: Plan, on_progress: OnProgress, on_fetch: OnProgress) -> None:
         num_speculative_tokens=1,
         cache_dir=plan.cache_dir,
     )
-    engine = load_engine(config, on_fetch)
+    engine = load_engine(config)
     llm = LLM.from_engine(engine)
-    prompts = [
-        llm.encode_messages([{"role": "user", "content": text}])
-        for text in _prompt_texts(plan, llm, on_progress)
-    ]
+    prompts = [_encoded(llm, text) for text in _prompt_texts(plan, llm, on_progress)]
     generate(
         Engine(replace(engine.parts, drafter=CaptureDrafter()), config),
         prompts,
@@ -171,6 +214,13 @@ def _collect(plan: Plan, on_progress: OnProgress, on_fetch: OnProgress) -> None:
         seed=plan.seed,
         on_progress=lambda done: on_progress("answers", done, plan.num_answer_positions),
     )
+
+
+def _encoded(llm: LLM, text: str) -> tuple[int, ...]:
+    """Return a user turn, or a plain prompt where the model does not chat."""
+    if not llm.engine.parts.chat_template.exists:
+        return llm.encode(text)
+    return llm.encode_messages([{"role": "user", "content": text}])
 
 
 def _prompt_texts(plan: Plan, llm: LLM, on_progress: OnProgress) -> list[str]:
@@ -191,7 +241,7 @@ def _prompt_texts(plan: Plan, llm: LLM, on_progress: OnProgress) -> list[str]:
         *((file.name, file_prompts(file)) for file in plan.prompt_files),
     ]
     prompts = gather(sources, EvaluationPrompts.packaged(), plan.seed)
-    path.write_text(json.dumps(asdict(prompts), ensure_ascii=False), encoding="utf-8")
+    _write_json(path, asdict(prompts))
     return list(prompts.texts)
 
 

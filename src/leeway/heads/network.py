@@ -40,13 +40,27 @@ class Head(nn.Module):
     embed: Tensor
     output: Tensor
 
-    def __init__(self, spec: ArchitectureSpec, embed: Tensor, output: Tensor) -> None:
-        """Take the target's embedding [vocab, hidden] and its output rows [draft vocab, hidden]."""
+    def __init__(
+        self,
+        spec: ArchitectureSpec,
+        embed: Tensor,
+        output: Tensor,
+        rope_factors: Tensor | None = None,
+    ) -> None:
+        """Take what is the target's.
+
+        Args:
+            spec: of the head's own layers.
+            embed: [vocab_size, hidden_size].
+            output: [draft vocabulary, hidden_size], rows of the output matrix.
+            rope_factors: [head_size / 2], divide the rotary frequencies; all ones if None.
+        """
         super().__init__()
         size = spec.hidden_size
         self.spec = spec
         self.register_buffer("embed", embed, persistent=False)
         self.register_buffer("output", output, persistent=False)
+        self.rope_factors = rope_factors
         self.embed_norm = nn.RMSNorm(size, spec.norm_eps)
         self.hidden_norm = nn.RMSNorm(size, spec.norm_eps)
         self.project = nn.Linear(2 * size, size, bias=False)
@@ -59,7 +73,7 @@ class Head(nn.Module):
         Row p of depth d stands for the pair (state at p, token p + 1) and predicts token p + 2,
         from true states up to p - d + 1 only.
         """
-        cos, sin = _rotary(self.spec, batch.positions)
+        cos, sin = _rotary(self.spec, batch.positions, self.rope_factors)
         embedded = self.embed_norm(functional.embedding(batch.token_ids[:, 1:], self.embed))
         states = batch.hidden
         caches: list[list[tuple[Tensor, Tensor]]] = [[] for _ in self.layers]
@@ -171,10 +185,14 @@ def _mask(segments: Tensor, step: int) -> Tensor:
     return blocked[:, None]
 
 
-def _rotary(spec: ArchitectureSpec, positions: Tensor) -> tuple[Tensor, Tensor]:
+def _rotary(
+    spec: ArchitectureSpec, positions: Tensor, factors: Tensor | None
+) -> tuple[Tensor, Tensor]:
     """Return cosine and sine, [rows, 1, length, head_size]."""
     exponents = torch.arange(0, spec.head_size, 2, dtype=torch.float64) / spec.head_size
     frequencies = (spec.rope_base**-exponents).float()
+    if factors is not None:
+        frequencies = frequencies / factors
     angles = positions[:, None, :, None].float() * torch.cat([frequencies, frequencies])
     return angles.cos(), angles.sin()
 

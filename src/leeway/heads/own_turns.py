@@ -24,6 +24,8 @@ def own_turns(llm: LLM, number: int, seed: int = 0) -> Iterator[str]:
         ModelError: the model has no chat template.
     """
     parts = llm.engine.parts
+    if number == 0:
+        return
     if not parts.chat_template.exists:
         raise ModelError(
             f"{parts.model_name} has no chat template, so it cannot write user turns of its own; "

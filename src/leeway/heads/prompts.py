@@ -69,11 +69,12 @@ def stdlib_prompts(seed: int = 0) -> Iterator[str]:
         try:
             source = path.read_text(encoding="utf-8")
             tree = ast.parse(source)
+            lines = source.encode().split(b"\n")
         except (OSError, SyntaxError, ValueError):
             continue
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef) and (docstring := ast.get_docstring(node)):
-                yield _request(picker, node, docstring, ast.get_source_segment(source, node) or "")
+                yield _request(picker, node, docstring, _source_of(node, lines))
 
 
 def file_prompts(path: Path) -> Iterator[str]:
@@ -101,6 +102,15 @@ def _prompt(line: str, where: str) -> str:
         if isinstance(value, str) and value.strip():
             return value
     raise ConfigError(f"{where} has no text in any field of {', '.join(_FIELDS)}; name one so")
+
+
+def _source_of(node: ast.FunctionDef, lines: list[bytes]) -> str:
+    """Return what `ast.get_source_segment` does, which splits the whole file at every call."""
+    assert node.end_lineno is not None
+    own = lines[node.lineno - 1 : node.end_lineno]
+    own[-1] = own[-1][: node.end_col_offset]
+    own[0] = own[0][node.col_offset :]
+    return b"\n".join(own).decode()
 
 
 def _request(picker: random.Random, node: ast.FunctionDef, docstring: str, source: str) -> str:

@@ -67,6 +67,7 @@ def _fitted(head: Head, final_norm: Tensor, answers: Sequence[Answer]) -> Tensor
     size = head.spec.hidden_size
     square = torch.zeros(2 * size, 2 * size)
     product = torch.zeros(2 * size, size)
+    gain = torch.where(final_norm == 0, 1.0, final_norm)
     seen = 0
     for answer in answers:
         hidden = torch.from_numpy(np.asarray(answer.hidden, np.float32))
@@ -75,7 +76,7 @@ def _fitted(head: Head, final_norm: Tensor, answers: Sequence[Answer]) -> Tensor
             [head.embed_norm(head.embed[tokens].float()), head.hidden_norm(hidden[:-1])], -1
         )
         square += inputs.T @ inputs
-        product += inputs.T @ (hidden[1:] / final_norm)
+        product += inputs.T @ (hidden[1:] / gain)
         seen += len(tokens)
         if seen >= _POSITIONS:
             break

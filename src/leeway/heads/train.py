@@ -31,7 +31,7 @@ class Recipe:
     """How to train; part of the head's summary.
 
     Attributes:
-        depth: depths trained.
+        depth: depths trained, at most as many as there are depth weights.
         num_positions: positions to train on in all, repetitions counted.
         row_len: positions of a packed row.
         rows: rows of a batch.
@@ -46,17 +46,18 @@ class Recipe:
     rows: int = 8
     matrix_lr: float = 0.02
     vector_lr: float = 2e-3
-    depth_weights: tuple[float, ...] = (1.0, 0.7, 0.5)
+    depth_weights: tuple[float, ...] = (1.0, 0.7, 0.5, 0.35, 0.25)
     tv_weight: float = 1.0
 
 
 @dataclass(slots=True)
 class State:
-    """How far training is."""
+    """How far training is; `num_batches` of the epoch are done."""
 
     num_positions: int = 0
     num_steps: int = 0
     epoch: int = 0
+    num_batches: int = 0
     seconds: float = 0.0
     losses: list[float] = field(default_factory=list)
 
@@ -66,6 +67,7 @@ class Trainer:
 
     def __init__(self, head: Head, recipe: Recipe, checkpoint: Path) -> None:
         """Take up the checkpoint if there is one."""
+        assert recipe.depth <= len(recipe.depth_weights)
         self.head, self.recipe, self.checkpoint = head, recipe, checkpoint
         self.state = State()
         matrices = [one for one in head.parameters() if one.ndim == 2]
@@ -90,6 +92,7 @@ class Trainer:
             loss = self._step(batch)
             state = self.state
             state.num_steps += 1
+            state.num_batches += 1
             state.num_positions += num_real
             state.seconds += time.monotonic() - started
             state.losses.append(loss)
@@ -126,8 +129,10 @@ class Trainer:
                 row_len=self.recipe.row_len,
                 rows=self.recipe.rows,
                 seed=1000 + self.state.epoch,
+                num_done=self.state.num_batches,
             )
             self.state.epoch += 1
+            self.state.num_batches = 0
 
     def _step(self, batch: Packed) -> float:
         """Take one step; return the loss per position, of depth 1 alone."""
@@ -160,7 +165,7 @@ def batch_losses(head: Head, batch: Packed, recipe: Recipe) -> tuple[float, torc
         chosen = labelled(batch, step)
         loss = row_loss(
             states[:, :-1][chosen], batch.hidden[:, 1:][chosen], head.output, recipe.tv_weight
-        ) / int(chosen.sum())
+        ) / max(1, int(chosen.sum()))
         total = total + weight * loss
         if step == 0:
             first = float(loss.detach())

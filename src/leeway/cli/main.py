@@ -19,6 +19,7 @@ from leeway.cli.demo import demo
 from leeway.cli.doctor import doctor
 from leeway.cli.explain import explain
 from leeway.cli.generate import generate
+from leeway.cli.heads import app as heads
 from leeway.cli.laws import laws
 from leeway.cli.models import app as models
 from leeway.cli.options import GLOBAL_PANEL, Verb, switch
@@ -44,6 +45,7 @@ _VERBS: dict[str, App | Verb] = {
     "laws": laws,
     "explain": explain,
     "models": models,
+    "heads": heads,
     "demo": demo,
     "bench": bench,
     "doctor": doctor,
@@ -134,7 +136,7 @@ def _describe(error: CycloptsError) -> str:
     """Return the parser's complaint with what is allowed and the next step."""
     if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
         word = error.unused_tokens[0]
-        hint = did_you_mean(word, [*_VERBS, "list", "pull", "show"])
+        hint = did_you_mean(word, [*_VERBS, "list", "pull", "inspect", "train", "show"])
         return f"unexpected argument {word!r}{hint}; `--help` behind the verb shows what fits"
     if isinstance(error, UnknownCommandError) and error.unused_tokens:
         word = error.unused_tokens[0]

@@ -9,7 +9,6 @@ the model's own last norm where it is absent.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -58,14 +57,12 @@ def open_gguf_head(files: GGUFFiles) -> NativeHead | None:
                 f"{source}: tensor {own!r} has no place in a draft head; leaving it out would give "
                 "other drafts, so this head cannot be used"
             )
-        tensors[name] = NativeTensor(own, raw.shape, raw.data, _reader(files, raw, name))
+        tensors[name] = NativeTensor(
+            own, raw.type_name, raw.shape, raw.data, partial(_read, files, raw, name)
+        )
     if "final_norm" not in tensors:
         tensors["final_norm"] = borrowed(files, "final_norm", "output_norm.weight")
     return NativeHead(source, files, tensors)
-
-
-def _reader(files: GGUFFiles, raw: RawTensor, name: str) -> Callable[[], NDArray[np.float32]]:
-    return partial(_read, files, raw, name)
 
 
 def _read(files: GGUFFiles, raw: RawTensor, name: str) -> NDArray[np.float32]:

@@ -55,7 +55,7 @@ def open_hf_head(files: HFFolder) -> NativeHead | None:
                 "other drafts, so this head cannot be used"
             )
         read = partial(_embedding_first, stored) if name == "project" else stored.values
-        tensors[name] = NativeTensor(own, stored.shape, stored.data, read)
+        tensors[name] = NativeTensor(own, stored.type_name, stored.shape, stored.data, read)
     if not files.tensor("final_norm").all():
         raise ModelError(
             f"{source}: the last norm has a gain of 0, so the states from before it, which the "

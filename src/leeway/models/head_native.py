@@ -23,7 +23,7 @@ from leeway.models.head_shapes import check_head_tensors
 def borrowed(target: ModelFiles, name: str, own_name: str) -> NativeTensor:
     """Return one of the model's own tensors as one of the head's."""
     values = target.tensor(name)
-    return NativeTensor(own_name, values.shape, values.view(np.uint8), values.copy)
+    return NativeTensor(own_name, "F32", values.shape, values.view(np.uint8), values.copy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +32,14 @@ class NativeTensor:
 
     Attributes:
         own_name: what the checkpoint calls it.
+        type_name: how it is stored.
         shape: as `tensor` of the head gives it.
         data: the stored bytes, for the checksum.
         read: gives the float32 values, brought into canonical order.
     """
 
     own_name: str
+    type_name: str
     shape: tuple[int, ...]
     data: NDArray[np.uint8]
     read: Callable[[], NDArray[np.float32]]

@@ -19,6 +19,7 @@ from leeway.models.head_base import HeadFiles, HeadSpec
 from leeway.models.head_file import SUFFIX, HeadFile
 from leeway.models.head_gguf import open_gguf_head
 from leeway.models.head_hf import open_hf_head
+from leeway.models.head_native import NativeHead
 from leeway.models.hf_folder import HFFolder
 
 SHIPPED_HEADS = Path(__file__).parent / "shipped_heads"
@@ -59,7 +60,7 @@ def list_heads(cache_dir: Path | None = None) -> list[ListedHead]:
     return listed
 
 
-def native_head(target: ModelFiles) -> HeadFiles | None:
+def native_head(target: ModelFiles) -> NativeHead | None:
     """Return the head that came in a model's own files, or None.
 
     Raises:
@@ -107,7 +108,7 @@ def open_head(name_or_path: str, target: ModelFiles, *, cache_dir: Path | None =
     Raises:
         ModelError: there is no such head, it cannot be used, or it was made for another model.
     """
-    head = HeadFile(_path_of(name_or_path, cache_dir))
+    head = HeadFile(head_path(name_or_path, cache_dir))
     check_fits(head, target)
     return head
 
@@ -136,7 +137,12 @@ def check_fits(head: HeadFile, target: ModelFiles) -> None:
             )
 
 
-def _path_of(name_or_path: str, cache_dir: Path | None) -> Path:
+def head_path(name_or_path: str, cache_dir: Path | None = None) -> Path:
+    """Return the path of a head's file, given that or a name that `leeway heads list` shows.
+
+    Raises:
+        ModelError: there is no such head.
+    """
     path = Path(name_or_path).expanduser()
     if path.suffix == SUFFIX or name_or_path != path.name:
         if path.is_file():

@@ -10,11 +10,9 @@ import torch
 from leeway.heads.dataset import Answer
 from leeway.heads.network import Packed
 
+HELD_OUT = 0.04
 Piece = tuple[int, int, int]
 """Answer, first position, number of positions."""
-
-
-HELD_OUT = 0.04
 
 
 def split(

@@ -2,7 +2,8 @@
 
 Acceptance at a position is one minus the total variation between the target's row and the draft
 row, both as the sampler leaves them: an expectation, no draw. Rows of depth d stand behind d - 1
-tokens that the target itself wrote, as if all drafts before had been accepted.
+tokens that the target itself wrote, as if all drafts before had been accepted. Only what is drafted
+in use counts: the answers' tokens behind their first, not the prompts'.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from leeway.heads.batches import labelled, pack, packed_rows
+from leeway.heads.batches import Piece, labelled, pack, packed_rows
 from leeway.heads.dataset import Answer
 from leeway.heads.network import Head
 
@@ -79,10 +80,11 @@ def evaluate(
     covered = 0.0
     for first in range(0, len(rows), 8):
         batch, _ = pack(answers, rows[first : first + 8], row_len)
+        places = _places(answers, rows[first : first + 8], row_len)
         with torch.autocast("cpu", torch.bfloat16):
             found = head(batch, depth)
         for step, states in enumerate(found):
-            chosen = labelled(batch, step)
+            chosen = labelled(batch, step) & (places[:, :-1] >= step - 1)
             draft_states, target_states = states[:, :-1][chosen], batch.hidden[:, 1:][chosen]
             counts[step] += len(draft_states)
             for start in range(0, len(draft_states), _ROWS_AT_ONCE):
@@ -95,6 +97,22 @@ def evaluate(
     means = (sums / counts).tolist()
     sampled, full, greedy = (tuple(round(value, 4) for value in row) for row in means)
     return Report(sampled, full, greedy, round(covered / float(counts[0]), 4), int(counts[0]))
+
+
+def _places(answers: Sequence[Answer], rows: Sequence[Sequence[Piece]], row_len: int) -> Tensor:
+    """Return [rows, row_len], place within the answer, 0 its first token; negative in the prompt.
+
+    A draft of depth d at position p goes on from the token at p + 2 - d, which must be of the
+    answer; the state in front of that token is at least the prompt's last.
+    """
+    places = torch.zeros(len(rows), row_len, dtype=torch.int64)
+    for index, row in enumerate(rows):
+        at = 0
+        for which, first, length in row:
+            begin = first - answers[which].start
+            places[index, at : at + length] = torch.arange(begin, begin + length)
+            at += length
+    return places
 
 
 def _probs(states: Tensor, output: Tensor) -> Tensor:

@@ -230,7 +230,7 @@ def _prompt_texts(plan: Plan, llm: LLM, on_progress: OnProgress) -> list[str]:
         texts: list[str] = json.loads(path.read_text(encoding="utf-8"))["texts"]
         return texts
     picker = random.Random(plan.seed)
-    stdlib = list(stdlib_prompts(plan.seed))
+    stdlib = list(stdlib_prompts(plan.seed)) if plan.num_stdlib else []
     own = []
     for text in own_turns(llm, plan.num_own_turns, plan.seed):
         own.append(text)

@@ -21,7 +21,7 @@ def own_turns(llm: LLM, number: int, seed: int = 0) -> Iterator[str]:
     """Yield up to `number` user turns; those without end or hardly any text are left out.
 
     Raises:
-        ModelError: the model has no chat template.
+        ModelError: the model has no chat template, or one that begins with the user's words.
     """
     parts = llm.engine.parts
     if number == 0:
@@ -34,6 +34,11 @@ def own_turns(llm: LLM, number: int, seed: int = 0) -> Iterator[str]:
     rendered = parts.chat_template.render([{"role": "user", "content": _MARK}])
     prefix, _, behind = rendered.partition(_MARK)
     prompt = tuple(parts.tokenizer.encode(prefix, add_special=False))
+    if not prompt:
+        raise ModelError(
+            f"{parts.model_name} has a chat template that begins with the user's words, so it "
+            "cannot be led to write some; give prompts with --prompts FILE and --own-turns 0"
+        )
     ends = parts.tokenizer.encode(behind, add_special=False)[:1]
     for index in range(number):
         sampling = SamplingParams(

@@ -24,6 +24,7 @@ VERBS = (
     ("heads", "list"),
     ("heads", "inspect"),
     ("demo",),
+    ("tune",),
     ("doctor",),
     ("config", "show"),
     ("version",),
@@ -62,6 +63,19 @@ layer above the one that decides may set options: `--law-option delta=0.5` alone
 law and its other options, key by key. `--typical-threshold 0` switches off typical acceptance and
 `--cascade-threshold off` a cascade that a lower layer chose, `--law none` any law; what is left is
 `rejection`. Two different laws named within one layer are refused.
+
+## How long to draft
+
+`--num-speculative-tokens` is the most that is drafted in one step. With `--draft-length fixed`
+that many are always asked for. With `adaptive` each request drafts as many as promise the most
+tokens for their cost: from how often its own drafts were accepted at each depth so far (older ones
+count less) and from `--draft-cost`, what one draft token adds to a verify step; where nothing pays
+it decodes plainly and tries one draft token every sixteenth step. Nothing else enters, no clock and
+no other request, so a seed gives the same text on a busy machine as on an idle one; and the length
+is settled before a token is drawn, so every law keeps its guarantee. `leeway tune` measures plain
+decoding, every length and adaptive drafting on this machine under the law and sampler in force, and
+writes the fastest, with the measured cost, to the configuration file; where none is clearly faster
+than plain decoding it says so and writes nothing.
 
 ## Output
 

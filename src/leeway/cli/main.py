@@ -24,6 +24,7 @@ from leeway.cli.laws import laws
 from leeway.cli.models import app as models
 from leeway.cli.options import GLOBAL_PANEL, Verb, switch
 from leeway.cli.serve import serve
+from leeway.cli.tune import tune
 from leeway.cli.version import version
 from leeway.core.errors import LeewayError, did_you_mean
 
@@ -47,6 +48,7 @@ _VERBS: dict[str, App | Verb] = {
     "models": models,
     "heads": heads,
     "demo": demo,
+    "tune": tune,
     "bench": bench,
     "doctor": doctor,
     "config": config,

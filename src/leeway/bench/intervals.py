@@ -49,9 +49,11 @@ def estimate(
     if value is None:
         return None
     num = len(clusters)
+    if num < 2:
+        return Estimate(value, None, None, num)
     without = [statistic([*clusters[:index], *clusters[index + 1 :]]) for index in range(num)]
     known = [one for one in without if one is not None]
-    if num < 2 or len(known) < num or (is_ratio and min(value, *known) <= 0):
+    if len(known) < num or (is_ratio and min(value, *known) <= 0):
         return Estimate(value, None, None, num)
     scaled = [math.log(one) for one in known] if is_ratio else known
     mean = math.fsum(scaled) / num

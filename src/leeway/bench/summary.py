@@ -77,7 +77,7 @@ class ArmSummary:
         law, options, guarantee, drafter: as engaged.
         void: why the arm does not count; None if it does.
         estimates: by name, with intervals over clusters.
-        ratios: to the first arm, `decode` and `end_to_end`.
+        ratios: to the first arm, `decode` and `end_to_end`; None where either arm is void.
         decode_ratio_by_seed: totals over prompts and rounds of each seed.
     """
 
@@ -171,6 +171,8 @@ def total(windows: Sequence[Window]) -> Tally:
 
 def _summarise(own: Sequence[Window], base: Sequence[Window]) -> ArmSummary:
     receipt, tally = own[0].receipt, total(own)
+    void = next((one.void for one in own if one.void is not None), None)
+    counts = void is None and all(one.void is None for one in base)
     steps = _steps(own)
     gaps = sorted(sum(step.values()) for step in steps)
     reasons = [one.finish_reason for one in own]
@@ -183,17 +185,17 @@ def _summarise(own: Sequence[Window], base: Sequence[Window]) -> ArmSummary:
         guarantee=receipt["guarantee"],
         drafter=receipt["drafter"],
         row_shape=own[0].row_shape,
-        void=next((one.void for one in own if one.void is not None), None),
+        void=void,
         note=own[0].note,
         num_windows=len(own),
         num_prompts=len({one.prompt_index for one in own}),
         num_seeds=len(seeds),
         estimates=estimates(own),
         ratios={
-            "decode": compare(own, base, "decode_tokens_per_s"),
-            "end_to_end": compare(own, base, "end_to_end_tokens_per_s"),
+            "decode": compare(own, base, "decode_tokens_per_s") if counts else None,
+            "end_to_end": compare(own, base, "end_to_end_tokens_per_s") if counts else None,
         },
-        decode_ratio_by_seed=_by_seed(own, base, seeds),
+        decode_ratio_by_seed=_by_seed(own, base, seeds) if counts else {},
         rates=tally.rates(),
         loss=tally.loss(),
         depths=_depths(tally),

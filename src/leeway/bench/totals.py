@@ -9,6 +9,7 @@ same tokens and are no evidence of their own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from leeway.bench.intervals import Estimate, estimate
 from leeway.bench.window import Window
@@ -26,6 +27,13 @@ MEASURES = {
     "loss_tv_mean": ("loss_tv", "decided"),
 }
 """By name: which total over which total."""
+POSITIVE = (
+    "decode_tokens_per_s",
+    "end_to_end_tokens_per_s",
+    "prefill_tokens_per_s",
+    "tokens_per_verify_step",
+)
+"""Measures whose interval is taken on the log scale; the others lie in [0, 1]."""
 SPEEDS = ("decode_tokens_per_s", "end_to_end_tokens_per_s", "prefill_tokens_per_s")
 
 Totals = Mapping[str, float]
@@ -70,11 +78,18 @@ def estimates(windows: Sequence[Window]) -> dict[str, Estimate | None]:
     clusters = list(totals_by_cluster(windows).values())
 
     def one(measure: str) -> Estimate | None:
-        return estimate(
-            clusters, lambda some: measure_of(measure, some), is_ratio=measure in SPEEDS
-        )
+        is_positive = measure in POSITIVE
+        found = estimate(clusters, lambda some: measure_of(measure, some), is_ratio=is_positive)
+        return found if found is None or is_positive else _within_rates(found)
 
     return {measure: one(measure) for measure in MEASURES}
+
+
+def _within_rates(one: Estimate) -> Estimate:
+    """Return the estimate of a rate with its interval cut to what a rate can be."""
+    if one.low is None or one.high is None:
+        return one
+    return replace(one, low=max(one.low, 0.0), high=min(one.high, 1.0))
 
 
 def compare(own: Sequence[Window], base: Sequence[Window], measure: str) -> Estimate | None:

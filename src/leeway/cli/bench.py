@@ -55,6 +55,9 @@ _OUT = Parameter(
     show_default=False,
     help="Folder for one file a request, from which an interrupted run goes on.",
 )
+_REPORT_OUT = Parameter(
+    metavar="DIR", show_default=False, help="Where the page goes; DIR/report without it."
+)
 _SAMPLING = (
     "max_tokens",
     "temperature",
@@ -108,6 +111,22 @@ def run(
     parts = loaded.arms[0].engine.parts
     encoded = encode(sources, parts.tokenizer, parts.chat_template, prompt_len)
     return measure_all(loaded, Plan(encoded, sampling, seeds, rounds), out, screen)
+
+
+@app.command
+@takes_settings()
+def report(
+    call: Call,
+    folder: Annotated[Path, Parameter(name="DIR", help="A folder that --out filled.")],
+    /,
+    *,
+    out: Annotated[Path | None, _REPORT_OUT] = None,
+) -> None:
+    """Write a page with tables and charts from the files of a run."""
+    _, screen = call.resolve()
+    from leeway.cli.bench_run import write_report
+
+    write_report(folder, out or folder / "report", screen)
 
 
 def _check_positive(name: str, value: int) -> None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from xml.sax.saxutils import escape
+
+from leeway.report.svg import COLOURS, line, opening, text, ticks
 
 WIDTH, HEIGHT = 720, 400
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 190, 48, 56
-_COLOURS = ("#3b4252", "#0b6e99", "#b5532a", "#5b7f2b", "#7a4fa3", "#a3873b")
+_LINE = 22
 _MARKS = ("circle", "square", "diamond")
 
 
@@ -40,18 +41,16 @@ class Axes:
 
 def scatter(points: Sequence[Point], axes: Axes) -> str:
     """Return the chart. Both axes begin at 0."""
-    x_ticks = _ticks(max(point.x for point in points) or 1.0)
-    y_ticks = _ticks(max(point.y_most for point in points))
+    x_ticks = ticks(max(point.x for point in points) or 1.0)
+    y_ticks = ticks(max(point.y_most for point in points))
     scale = _Scale(x_ticks[-1], y_ticks[-1])
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-        f'aria-label="{escape(axes.alt, {chr(34): "&quot;"})}" font-family="sans-serif">',
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
-        _text(_LEFT, 26, axes.title, size=16, weight="bold"),
+        *opening(WIDTH, HEIGHT, axes.alt),
+        text(_LEFT, 26, axes.title, size=16, weight="bold"),
         *_grid(scale, x_ticks, y_ticks),
-        _text((_LEFT + WIDTH - _RIGHT) / 2, HEIGHT - 14, axes.x_label, anchor="middle"),
+        text((_LEFT + WIDTH - _RIGHT) / 2, HEIGHT - 14, axes.x_label, anchor="middle"),
         f'<g transform="translate(18 {(_TOP + HEIGHT - _BOTTOM) / 2}) rotate(-90)">'
-        f"{_text(0, 0, axes.y_label, anchor='middle')}</g>",
+        f"{text(0, 0, axes.y_label, anchor='middle')}</g>",
         *(_mark(point, scale, index) for index, point in enumerate(points)),
         *_labels(points, scale),
         "</svg>",
@@ -71,33 +70,25 @@ class _Scale:
         return HEIGHT - _BOTTOM - value / self.y_most * (HEIGHT - _TOP - _BOTTOM)
 
 
-def _ticks(most: float) -> list[float]:
-    """Return round numbers from 0 to at least `most`."""
-    rough = most / 4
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough)
-    return [step * index for index in range(math.ceil(most / step - 1e-9) + 1)]
-
-
 def _grid(scale: _Scale, x_ticks: Sequence[float], y_ticks: Sequence[float]) -> list[str]:
     parts = []
     right, bottom = WIDTH - _RIGHT, HEIGHT - _BOTTOM
     for tick in y_ticks:
         y = scale.y(tick)
-        parts.append(_line((_LEFT, y), (right, y), "#dddddd"))
-        parts.append(_text(_LEFT - 8, y + 4, f"{tick:g}", anchor="end"))
+        parts.append(line((_LEFT, y), (right, y), "#dddddd"))
+        parts.append(text(_LEFT - 8, y + 4, f"{tick:g}", anchor="end"))
     for tick in x_ticks:
         x = scale.x(tick)
-        parts.append(_line((x, bottom), (x, bottom + 5), "#888888"))
-        parts.append(_text(x, bottom + 20, f"{tick:g}", anchor="middle"))
+        parts.append(line((x, bottom), (x, bottom + 5), "#888888"))
+        parts.append(text(x, bottom + 20, f"{tick:g}", anchor="middle"))
     return parts
 
 
 def _mark(point: Point, scale: _Scale, index: int) -> str:
     """Return a range bar and a mark; colour and shape both tell points apart."""
-    colour, shape = _COLOURS[index % len(_COLOURS)], _MARKS[index % len(_MARKS)]
+    colour, shape = COLOURS[index % len(COLOURS)], _MARKS[index % len(_MARKS)]
     x, y = scale.x(point.x), scale.y(point.y)
-    bar = _line((x, scale.y(point.y_least)), (x, scale.y(point.y_most)), colour, width=2)
+    bar = line((x, scale.y(point.y_least)), (x, scale.y(point.y_most)), colour, width=2)
     if shape == "circle":
         return bar + f'<circle cx="{x:.1f}" cy="{y:.1f}" r="6" fill="{colour}"/>'
     turn = f' transform="rotate(45 {x:.1f} {y:.1f})"' if shape == "diamond" else ""
@@ -108,40 +99,25 @@ def _mark(point: Point, scale: _Scale, index: int) -> str:
 def _labels(points: Sequence[Point], scale: _Scale) -> list[str]:
     """Return one label a point beside the plot, in order of height, tied to its mark by a line."""
     order = sorted(range(len(points)), key=lambda index: scale.y(points[index].y))
-    parts, last = [], -math.inf
-    for index in order:
-        point, colour = points[index], _COLOURS[index % len(_COLOURS)]
-        y = max(scale.y(point.y), last + 22)
-        last = y
+    heights = _spread([scale.y(points[index].y) for index in order])
+    parts = []
+    for index, y in zip(order, heights, strict=True):
+        point, colour = points[index], COLOURS[index % len(COLOURS)]
         x = WIDTH - _RIGHT + 14
         mark = (scale.x(point.x) + 8, scale.y(point.y))
-        parts.append(_line(mark, (x - 4, y), colour, dash="2 3"))
-        parts.append(_text(x, y + 4, point.label, fill=colour))
+        parts.append(line(mark, (x - 4, y), colour, dash="2 3"))
+        parts.append(text(x, y + 4, point.label, fill=colour))
     return parts
 
 
-def _line(
-    start: tuple[float, float],
-    end: tuple[float, float],
-    colour: str,
-    *,
-    width: float = 1,
-    dash: str = "",
-) -> str:
-    ends = f'x1="{start[0]:.1f}" y1="{start[1]:.1f}" x2="{end[0]:.1f}" y2="{end[1]:.1f}"'
-    dashes = f' stroke-dasharray="{dash}"' if dash else ""
-    return f'<line {ends} stroke="{colour}" stroke-width="{width:g}"{dashes}/>'
-
-
-def _text(
-    x: float,
-    y: float,
-    content: str,
-    *,
-    anchor: str = "start",
-    size: int = 13,
-    weight: str = "normal",
-    fill: str = "#222222",
-) -> str:
-    look = f'text-anchor="{anchor}" font-size="{size}" font-weight="{weight}" fill="{fill}"'
-    return f'<text x="{x:.1f}" y="{y:.1f}" {look}>{escape(content)}</text>'
+def _spread(heights: Sequence[float]) -> list[float]:
+    """Return ascending heights moved apart far enough for a line of text each, within the chart."""
+    spread, last = [], -math.inf
+    for height in heights:
+        last = max(height, last + _LINE)
+        spread.append(last)
+    limit = float(HEIGHT - _LINE / 2)
+    for index in reversed(range(len(spread))):
+        spread[index] = min(spread[index], limit)
+        limit = spread[index] - _LINE
+    return spread

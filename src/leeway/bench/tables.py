@@ -1,0 +1,125 @@
+"""The tables of a run in words, the same for a terminal and a page.
+
+In: summaries. Out: rows of text, the first of each table its head, the first cell of each row what
+the row is about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from leeway.bench.intervals import Estimate
+from leeway.bench.part_clock import PARTS
+from leeway.bench.summary import ArmSummary
+from leeway.bench.totals import FEW_PROMPTS, SPEEDS
+
+Rows = list[list[str]]
+
+
+def tables(summaries: Sequence[ArmSummary]) -> list[Rows]:
+    """Return the tables that have rows: speed, law, acceptance by depth, parts of a step."""
+    found = (_speeds(summaries), _laws(summaries), _depths(summaries), _parts(summaries))
+    return [rows for rows in found if len(rows) > 1]
+
+
+def sampling_text(values: Mapping[str, Any]) -> str:
+    """Return the sampling parameters that are not off, for people."""
+    shown = [f"temperature {values['temperature']:g}"]
+    if values["top_p"] != 1:
+        shown.append(f"top-p {values['top_p']:g}")
+    if values["top_k"]:
+        shown.append(f"top-k {values['top_k']}")
+    if values["min_p"]:
+        shown.append(f"min-p {values['min_p']:g}")
+    shown.append(f"max tokens {values['max_tokens']}")
+    return ", ".join(shown)
+
+
+def interval_text(one: Estimate | None, digits: int = 2) -> str:
+    """Return a value with its interval: `1.52 (1.47-1.58)`; `(?)` where there is none."""
+    if one is None:
+        return "-"
+    if one.low is None or one.high is None:
+        return f"{one.value:.{digits}f} (?)"
+    return f"{one.value:.{digits}f} ({one.low:.{digits}f}-{one.high:.{digits}f})"
+
+
+def number_text(value: float | None, digits: int) -> str:
+    """Return a number, or a dash where there is none."""
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def sample_text(summary: ArmSummary) -> str:
+    """Return how much was measured and what the intervals are over."""
+    estimate = summary.estimates["decode_tokens_per_s"]
+    num = 0 if estimate is None else estimate.num_clusters
+    unit = "prompts" if summary.num_prompts >= FEW_PROMPTS else "pairs of prompt and seed"
+    return (
+        f"{summary.num_prompts} prompts, {summary.num_seeds} seeds, {summary.num_windows} requests "
+        f"an arm; 95 % intervals over {num} {unit}"
+    )
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _speeds(summaries: Sequence[ArmSummary]) -> Rows:
+    first = summaries[0]
+    ratio = f"x {first.name}"
+    rows = [["arm", "guarantee", "tokens/s", ratio, "end to end", ratio, "prefill", "TTFT ms"]]
+    for one in summaries:
+        if one.void is not None:
+            rows.append([one.name, "void", *("-" for _ in rows[0][2:])])
+            continue
+        speeds = [one.estimates[name] for name in SPEEDS]
+        decode, whole, prefill = (_number(None if it is None else it.value, 1) for it in speeds)
+        ratios = ["1", "1"]
+        if one is not first:
+            ratios = [interval_text(one.ratios[name]) for name in ("decode", "end_to_end")]
+        ttft = f"{1000 * one.ttft_s:.0f}"
+        rows.append([one.name, one.guarantee, decode, ratios[0], whole, ratios[1], prefill, ttft])
+    return rows
+
+
+def _laws(summaries: Sequence[ArmSummary]) -> Rows:
+    rows = [["arm", "tokens/step", "accepted", "kept", "deferred", "loss mean", "loss most"]]
+    for one in summaries:
+        if one.depths and one.void is None:
+            rows.append(
+                [
+                    one.name,
+                    interval_text(one.estimates["tokens_per_verify_step"]),
+                    interval_text(one.estimates["draft_acceptance_rate"], 3),
+                    _number(one.rates["kept_draft_rate"], 3),
+                    _number(one.rates["deferral_rate"], 3),
+                    interval_text(one.estimates["loss_tv_mean"], 4),
+                    _number(one.loss["total_variation_max"], 2),
+                ]
+            )
+    return rows
+
+
+def _depths(summaries: Sequence[ArmSummary]) -> Rows:
+    most = max(len(one.depths) for one in summaries)
+    rows = [["accepted (expected) at depth", *(str(depth + 1) for depth in range(most))]]
+    for one in summaries:
+        if one.depths and one.void is None:
+            cells = [
+                f"{_number(depth.accepted_rate, 3)} ({_number(depth.expected_rate, 3)})"
+                for depth in one.depths
+            ]
+            rows.append([one.name, *cells, *("-" for _ in range(most - len(cells)))])
+    return rows
+
+
+def _parts(summaries: Sequence[ArmSummary]) -> Rows:
+    rows = [["ms of a verify step: median (share)", "step", *PARTS]]
+    for one in summaries:
+        if one.parts and one.chunk_gap_p50_s is not None:
+            cells = [
+                f"{1000 * cost.median_s:.2f} ({cost.share:.0%})" for cost in one.parts.values()
+            ]
+            rows.append([one.name, f"{1000 * one.chunk_gap_p50_s:.2f}", *cells])
+    return rows

@@ -1,0 +1,57 @@
+"""SVG by hand: the few elements that charts are made of, without scripts or fonts of their own.
+
+In: places, numbers, words. Out: SVG text. Knows nothing of what a chart shows.
+"""
+
+from __future__ import annotations
+
+import math
+from xml.sax.saxutils import escape
+
+COLOURS = ("#3b4252", "#0b6e99", "#b5532a", "#5b7f2b", "#7a4fa3", "#a3873b")
+
+
+def opening(width: int, height: int, alt: str) -> list[str]:
+    """Return the start of a picture that says in words what it shows, and its white ground."""
+    return [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
+        f'aria-label="{escape(alt, {chr(34): "&quot;"})}" font-family="sans-serif">',
+        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
+    ]
+
+
+def ticks(most: float) -> list[float]:
+    """Return round numbers from 0 to at least `most`."""
+    rough = most / 4
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough)
+    return [step * index for index in range(math.ceil(most / step - 1e-9) + 1)]
+
+
+def line(
+    start: tuple[float, float],
+    end: tuple[float, float],
+    colour: str,
+    *,
+    width: float = 1,
+    dash: str = "",
+) -> str:
+    """Return a straight line."""
+    ends = f'x1="{start[0]:.1f}" y1="{start[1]:.1f}" x2="{end[0]:.1f}" y2="{end[1]:.1f}"'
+    dashes = f' stroke-dasharray="{dash}"' if dash else ""
+    return f'<line {ends} stroke="{colour}" stroke-width="{width:g}"{dashes}/>'
+
+
+def text(
+    x: float,
+    y: float,
+    content: str,
+    *,
+    anchor: str = "start",
+    size: int = 13,
+    weight: str = "normal",
+    fill: str = "#222222",
+) -> str:
+    """Return one line of text; y is its baseline."""
+    look = f'text-anchor="{anchor}" font-size="{size}" font-weight="{weight}" fill="{fill}"'
+    return f'<text x="{x:.1f}" y="{y:.1f}" {look}>{escape(content)}</text>'

@@ -1,0 +1,146 @@
+"""The order of a run, going on after an end in the middle, and what must not be mixed."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from tests.support.bench_arms import make_arms, make_plan
+
+from leeway.bench.identity import identity_of, source_digest
+from leeway.bench.interleaved import Progress, measure, resume, whole_blocks
+from leeway.bench.window import read_windows
+from leeway.core.errors import ConfigError
+
+TEXTS = ["plain", "rejection@draft_model:2", "soft=typical:delta=0.3@draft_model:2"]
+NAMES = ["plain", "rejection@draft_model:2", "soft"]
+
+
+def identity(arms, plan, **changes):
+    return identity_of(arms, plan, "ab" * 32, {"draft_model": {"sha256": "cd"}}) | changes
+
+
+def run(folder=None, texts=TEXTS, done=(), on_block=lambda _: None, **plan):
+    arms, made = make_arms(texts), make_plan(**plan)
+    return measure(arms, made, identity(arms, made), folder=folder, done=done, on_block=on_block)
+
+
+def key(window):
+    return (window.arm, window.prompt_id, window.seed, window.round)
+
+
+def test_every_arm_runs_every_request_in_turn():
+    windows = list(run(num_seeds=2, num_rounds=2))
+    assert len(windows) == len({key(one) for one in windows}) == 3 * 2 * 2 * 2
+    for start in range(0, len(windows), 3):
+        block = windows[start : start + 3]
+        assert len({(one.block, one.request_digest, one.session) for one in block}) == 1
+        assert [one.position for one in block] == [0, 1, 2]
+        assert sorted(one.arm for one in block) == sorted(NAMES)
+    firsts = Counter(one.arm for one in windows if one.position == 0)
+    assert max(firsts.values()) - min(firsts.values()) <= 1
+
+
+def test_rounds_repeat_the_same_tokens_and_seeds_do_not():
+    windows = [one for one in run(num_seeds=2, num_rounds=2) if one.prompt_index == 0]
+    digests = {}
+    for one in windows:
+        digests.setdefault((one.arm, one.seed), set()).add(one.output_digest)
+    assert all(len(found) == 1 for found in digests.values())
+    for name in NAMES:
+        assert digests[name, 1] != digests[name, 2]
+
+
+def test_a_run_that_was_killed_goes_on_block_by_block(tmp_path):
+    expected = {key(one): one.output_digest for one in run()}
+    started = run(tmp_path)
+    killed = [next(started) for _ in range(5)]
+    del started
+    assert read_windows(tmp_path) == sorted(killed, key=lambda one: (*one.block, one.position))
+    arms, plan = make_arms(TEXTS), make_plan()
+    done = resume(tmp_path, identity(arms, plan), NAMES)
+    assert done == killed[:3]
+    said: list[Progress] = []
+    rest = list(run(tmp_path, done=done, on_block=said.append))
+    assert [one.block for one in rest[:3]] == [killed[3].block] * 3
+    assert [(one.num_blocks, one.num_done_before, one.num_measured) for one in said] == [
+        (4, 1, 0),
+        (4, 1, 1),
+        (4, 1, 2),
+    ]
+    found = resume(tmp_path, identity(arms, plan), NAMES)
+    assert {key(one): one.output_digest for one in found} == expected
+    assert len({one.session for one in found}) == 2
+    assert list(run(tmp_path, done=found)) == []
+
+
+def test_a_block_that_two_processes_measured_is_not_whole(tmp_path):
+    windows = list(run())
+    mixed = [replace(windows[0], session="another"), *windows[1:]]
+    assert whole_blocks(windows, NAMES) == windows
+    assert whole_blocks(mixed, NAMES) == windows[3:]
+    assert whole_blocks(windows[1:], NAMES) == windows[3:]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("source_sha256", "0" * 64), ("model", {"name": "other", "sha256": "0"}), ("version", "0.0")],
+)
+def test_another_code_or_model_is_not_mixed_in(tmp_path, name, value):
+    list(run(tmp_path, num_seeds=1))
+    arms, plan = make_arms(TEXTS), make_plan(num_seeds=1)
+    with pytest.raises(ConfigError, match=f"holds windows of another run: {name}"):
+        resume(tmp_path, identity(arms, plan, **{name: value}), NAMES)
+
+
+@pytest.mark.parametrize(
+    ("texts", "sampling", "says"),
+    [
+        ([*TEXTS[:2], "soft=typical:delta=0.4@draft_model:2"], {}, "arms.soft was typical:delta=0"),
+        (TEXTS[:2], {}, "arms.soft was"),
+        ([TEXTS[1], TEXTS[0], TEXTS[2]], {}, "first_arm was plain"),
+        (TEXTS, {"temperature": 0.5}, "sampling.temperature was 1.0 and is 0.5"),
+        (TEXTS, {"max_tokens": 13}, "sampling.max_tokens was 12 and is 13"),
+        (TEXTS, {"prompts": make_plan().prompts[:1]}, "workload_sha256"),
+    ],
+)
+def test_other_arms_or_requests_are_not_mixed_in(tmp_path, texts, sampling, says):
+    list(run(tmp_path, num_seeds=1))
+    arms, plan = make_arms(texts), make_plan(num_seeds=1, **sampling)
+    with pytest.raises(ConfigError, match=says):
+        resume(tmp_path, identity(arms, plan), NAMES)
+
+
+def test_more_seeds_and_rounds_are_the_same_run(tmp_path):
+    first = list(run(tmp_path, num_seeds=1))
+    arms, plan = make_arms(TEXTS), make_plan(num_seeds=2, num_rounds=2)
+    done = resume(tmp_path, identity(arms, plan), NAMES)
+    assert done == first
+    rest = list(measure(arms, plan, identity(arms, plan), folder=tmp_path, done=done))
+    assert len(rest) == 3 * 2 * 3 and not {one.block for one in rest} & {one.block for one in done}
+
+
+def test_an_arm_whose_law_was_not_the_one_asked_for_is_void(monkeypatch):
+    arms, plan = make_arms(TEXTS), make_plan(num_seeds=1)
+    exact = arms[1].law
+    monkeypatch.setattr(arms[2].engine, "build_law", lambda _: exact)
+    windows = list(measure(arms, plan, identity(arms, plan), folder=None))
+    for window in windows:
+        if window.arm == "soft":
+            assert window.void.startswith("law rejection() ran, typical(")
+        else:
+            assert window.void is None
+
+
+def test_the_source_digest_sees_any_change_of_a_measured_room(tmp_path):
+    (tmp_path / "engine").mkdir()
+    (tmp_path / "cli").mkdir()
+    source = tmp_path / "engine" / "engine.py"
+    source.write_text("a = 1\n")
+    before = source_digest(tmp_path)
+    (tmp_path / "cli" / "main.py").write_text("b = 1\n")
+    assert source_digest(tmp_path) == before
+    source.write_text("a = 2\n")
+    assert source_digest(tmp_path) != before
+    source.rename(source.with_name("renamed.py"))
+    source.with_name("renamed.py").write_text("a = 1\n")
+    assert source_digest(tmp_path) != before

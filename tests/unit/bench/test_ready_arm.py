@@ -1,0 +1,120 @@
+"""Arms that run: one target for all, what is void and what is not."""
+
+from dataclasses import replace
+
+import pytest
+from tests.support.bench_arms import TABLE, make_arms
+from tests.support.tabular_engine import ask, make_engine, run_all, token_ids
+
+from leeway.backends.tabular import TabularBackend
+from leeway.bench.arm_spec import parse_arms
+from leeway.bench.part_clock import PartClock
+from leeway.bench.ready_arm import ready_arms
+from leeway.core.config import EngineConfig
+from leeway.core.errors import ConfigError, LawError
+from leeway.core.types import Acceptance, SamplingParams
+from leeway.drafters.ngram import NGramDrafter
+
+SAMPLING = SamplingParams(max_tokens=10, seed=3, ignore_eos=True)
+PROMPT = (0, 1, 2, 0, 1)
+
+
+def test_all_arms_are_over_one_target_and_leave_nothing_behind():
+    arms = make_arms(["plain", "rejection@draft_model:2", "block@ngram:3"])
+    backends = {id(arm.engine.parts.backend) for arm in arms}
+    assert len(backends) == 1
+    for arm in arms:
+        run = arm.run(PROMPT, SAMPLING)
+        assert len(run.token_ids) == 10 and run.text
+        assert arm.fault(run.receipt) is None and arm.note(run.receipt) is None
+        assert not arm.engine.has_work
+    assert arms[0].engine.parts.backend.num_open() == 0
+
+
+def test_an_arm_decodes_what_an_engine_of_its_own_would():
+    [arm] = make_arms(["typical:delta=0.3@ngram:3"])
+    run = arm.run(PROMPT, SAMPLING)
+    engine = make_engine(TABLE, drafter="ngram", acceptance=Acceptance("typical", {"delta": 0.3}))
+    request = ask(PROMPT, max_tokens=10, seed=3, ignore_eos=True)
+    assert run.token_ids == token_ids(run_all(engine, request)["a"])
+    assert run.receipt.law == "typical" and run.receipt.drafter == "ngram"
+
+
+def test_another_law_than_asked_for_makes_an_arm_void():
+    [arm] = make_arms(["typical:delta=0.3@ngram:3"])
+    receipt = arm.run(PROMPT, SAMPLING).receipt
+    assert arm.fault(receipt) is None
+    fault = arm.fault(replace(receipt, law="rejection", options={}))
+    assert fault == f"law rejection() ran, typical({_options(receipt)}) was asked for"
+    assert "delta=0.4" in arm.fault(replace(receipt, options={**receipt.options, "delta": 0.4}))
+    assert arm.fault(replace(receipt, drafter="mtp")) == "drafter mtp ran, ngram was asked for"
+    assert "2 draft tokens" in arm.fault(replace(receipt, num_speculative_tokens=2))
+
+
+def _options(receipt):
+    return ", ".join(f"{key}={value}" for key, value in receipt.options.items())
+
+
+def test_greedy_by_design_is_no_fault_but_is_noted():
+    greedy = replace(SAMPLING, temperature=0.0)
+    lossy, exact, raw = make_arms(
+        [
+            "typical:delta=0.3@ngram:3",
+            "rejection@ngram:3",
+            "raw=typical:delta=0.3,rows=raw@ngram:3",
+        ]
+    )
+    receipt = lossy.run(PROMPT, greedy).receipt
+    assert receipt.law == "greedy_match" and lossy.fault(receipt) is None
+    assert "greedy_match judged" in lossy.note(receipt)
+    receipt = exact.run(PROMPT, greedy).receipt
+    assert receipt.law == "rejection" and exact.fault(receipt) is None
+    assert exact.fault(replace(receipt, law="greedy_match", options={})) is not None
+    receipt = raw.run(PROMPT, greedy).receipt
+    assert receipt.law == "typical" and raw.fault(receipt) is None
+    assert raw.fault(replace(receipt, law="greedy_match", options={})) is not None
+
+
+def test_a_law_that_cannot_work_with_the_drafter_is_refused():
+    with pytest.raises(LawError, match="reads the draft's own probabilities"):
+        make_arms(["opt:alpha=0.5@ngram:3"])
+
+
+class FixedShape(TabularBackend):
+    def describe(self):
+        return {"row_shape": "stable"}
+
+
+class AnyShape(TabularBackend):
+    def describe(self):
+        return {"row_shape": self.shape}
+
+    def set_row_shape(self, row_shape):
+        self.shape = row_shape
+
+
+def over(backend, *texts):
+    engine = make_engine(TABLE)
+    engine.parts = replace(engine.parts, backend=backend)
+    specs = parse_arms(texts, EngineConfig(drafter="ngram"))
+    return ready_arms(engine, specs, lambda _: NGramDrafter(), PartClock())
+
+
+def test_each_arm_has_its_own_row_shape_over_the_same_weights():
+    plain, exact = over(AnyShape(TABLE, 1), "plain", "rejection")
+    for arm, row_shape in ((plain, "fast"), (exact, "stable"), (plain, "fast")):
+        arm.run(PROMPT, SAMPLING)
+        assert arm.row_shape == row_shape
+
+
+def test_a_row_shape_that_cannot_be_had_is_refused():
+    with pytest.raises(ConfigError, match="'stable' for good and an arm asks for 'fast'"):
+        over(FixedShape(TABLE, 1), "plain")
+    [arm] = over(FixedShape(TABLE, 1), "plain/stable")
+    assert arm.row_shape == "stable"
+
+
+def test_auto_is_called_by_what_it_turned_out_to_be():
+    [arm] = over(AnyShape(TABLE, 1), "rejection@auto:2")
+    assert arm.spec.drafter == "ngram" and "@ngram:2" in arm.spec.text
+    assert arm.fault(arm.run(PROMPT, SAMPLING).receipt) is None

@@ -1,0 +1,220 @@
+"""What is made of windows: every figure by hand."""
+
+from dataclasses import replace
+
+import pytest
+from tests.support.bench_arms import DRAFT_S, LAW_S, SAMPLING_S, TARGET_S, make_arms, make_plan
+
+from leeway.bench.interleaved import measure
+from leeway.bench.intervals import Estimate, estimate
+from leeway.bench.summary import DEFINITIONS, busy_cores, summarise, total, warnings_of
+from leeway.bench.tables import interval_text, sample_text, tables
+from leeway.bench.totals import MEASURES, compare, totals_by_cluster
+from leeway.bench.window import SCHEMA, Window, tally_to_json
+from leeway.core.receipt import Tally
+
+IDENTITY = {"machine": {"usable_threads": 2}}
+STEP_PARTS = ("target", "draft", "sampling", "law", "rest")
+
+
+def window(arm="plain", prompt=0, seed=1, round_index=1, tokens=11, decode_s=5.0, **changes):
+    """Return a window of one step a token, all of it in the target's forward."""
+    steps = {part: [0.0] * (tokens - 1) for part in STEP_PARTS}
+    steps["target"] = [decode_s / (tokens - 1)] * (tokens - 1)
+    tally = Tally(num_verify_steps=tokens, num_output_tokens=tokens)
+    made = Window(
+        schema=SCHEMA,
+        identity=IDENTITY,
+        session="s",
+        arm=arm,
+        definition=arm,
+        void=None,
+        note=None,
+        prompt_id=str(prompt),
+        prompt_index=prompt,
+        seed=seed,
+        round=round_index,
+        position=0,
+        request_digest=f"{prompt}-{seed}",
+        prompt_digest="",
+        output_digest="",
+        text_digest="",
+        finish_reason="length",
+        prompt_tokens=20,
+        output_tokens=tokens,
+        row_shape="fast",
+        receipt={
+            "law": "rejection",
+            "options": {},
+            "guarantee": "exact_distribution",
+            "drafter": "none",
+        },
+        tally=tally_to_json(tally),
+        steps=steps,
+        ttft_s=0.5,
+        decode_s=decode_s,
+        load=None,
+        other_cores=0.0,
+        stolen_cores=0.0,
+        peak_memory_bytes=None,
+    )
+    return replace(made, **changes)
+
+
+def test_speeds_are_ratios_of_totals():
+    windows = [window(seed=1), window(seed=2, tokens=31, decode_s=5.0)]
+    [one] = summarise(windows, ["plain"])
+    values = {name: found.value for name, found in one.estimates.items() if found is not None}
+    assert values["decode_tokens_per_s"] == 40 / 10  # not the mean of 2 and 6 by another weight
+    assert values["end_to_end_tokens_per_s"] == 42 / 11
+    assert values["prefill_tokens_per_s"] == 40 / 1
+    assert values["tokens_per_verify_step"] == 1.0
+    assert one.estimates["draft_acceptance_rate"] is None
+    assert one.ratios["decode"].value == one.ratios["decode"].low == 1.0
+    assert (one.num_windows, one.num_prompts, one.num_seeds, one.ttft_s) == (2, 1, 2, 0.5)
+    assert one.chunk_gap_p50_s == pytest.approx(5 / 30) and one.chunk_gap_p95_s == 0.5
+    assert one.finish_reasons == {"length": 2} and one.mean_output_tokens == 21
+
+
+def test_a_ratio_is_paired_and_by_totals():
+    plain = [window(prompt=0, decode_s=10.0), window(prompt=1, tokens=101, decode_s=20.0)]
+    fast = [
+        window("fast", prompt=0, decode_s=4.0),
+        window("fast", prompt=1, tokens=101, decode_s=11.0),
+    ]
+    [base, other] = summarise([*plain, *fast], ["plain", "fast"])
+    assert base.name == "plain" and other.name == "fast"
+    found = other.ratios["decode"]
+    assert found.value == (110 / 15) / (110 / 30) == 2.0
+    expected = estimate(
+        [(4.0, 10.0), (11.0, 20.0)],
+        lambda some: sum(b for _, b in some) / sum(a for a, _ in some),
+        is_ratio=True,
+    )
+    assert (found.low, found.high, found.num_clusters) == pytest.approx(
+        (expected.low, expected.high, 2)
+    )
+    assert other.ratios["end_to_end"].value == pytest.approx(31 / 16)
+    assert other.decode_ratio_by_seed == {"1": 2.0}
+
+
+def test_each_seed_has_its_ratio():
+    windows = [
+        *(window(seed=seed, decode_s=10.0) for seed in (1, 2)),
+        window("fast", seed=1, decode_s=5.0),
+        window("fast", seed=2, decode_s=4.0),
+    ]
+    assert summarise(windows, ["plain", "fast"])[1].decode_ratio_by_seed == {"1": 2.0, "2": 2.5}
+
+
+def test_rounds_are_no_evidence_of_their_own():
+    once = [window(prompt=p, seed=s, decode_s=4 + p + s) for p in (0, 1) for s in (1, 2)]
+    thrice = [replace(one, round=round_index) for one in once for round_index in (1, 2, 3)]
+    one, three = (summarise(some, ["plain"])[0] for some in (once, thrice))
+    speed, again = (found.estimates["decode_tokens_per_s"] for found in (one, three))
+    assert speed.num_clusters == again.num_clusters == 4
+    assert (again.low, again.high) == pytest.approx((speed.low, speed.high))
+
+
+@pytest.mark.parametrize(("num_prompts", "num_clusters"), [(1, 3), (4, 12), (5, 5), (7, 7)])
+def test_many_prompts_are_the_clusters(num_prompts, num_clusters):
+    windows = [window(prompt=p, seed=s) for p in range(num_prompts) for s in (1, 2, 3)]
+    assert len(totals_by_cluster(windows)) == num_clusters
+    [one] = summarise(windows, ["plain"])
+    assert one.estimates["decode_tokens_per_s"].num_clusters == num_clusters
+    unit = "prompts" if num_prompts >= 5 else "pairs of prompt and seed"
+    assert sample_text(one).endswith(f"over {num_clusters} {unit}")
+
+
+def measured():
+    arms = make_arms(["plain", "soft=typical:delta=0.3@draft_model:2"])
+    windows = list(measure(arms, make_plan(num_seeds=3), IDENTITY, folder=None))
+    return windows, summarise(windows, ["plain", "soft"])
+
+
+def test_rates_and_depths_are_those_of_the_summed_receipts():
+    windows, [_, soft] = measured()
+    tally = total([one for one in windows if one.arm == "soft"])
+    assert soft.rates == tally.rates() and soft.loss == tally.loss()
+    for name in ("draft_acceptance_rate", "deferral_rate", "kept_draft_rate", "mean_draft_tv"):
+        assert soft.estimates[name].value == pytest.approx(tally.rates()[name])
+        assert 0 <= soft.estimates[name].low <= soft.estimates[name].high <= 1
+    assert soft.estimates["loss_tv_mean"].value == pytest.approx(
+        tally.loss()["total_variation_mean"]
+    )
+    first, second = soft.depths
+    assert first.decided == tally.num_spec_steps and second.decided <= first.decided
+    assert first.decided + second.decided == tally.num_decided
+    assert first.accepted_rate == tally.accepted_by_depth[0] / first.decided
+    assert first.expected_rate == 1 - tally.draft_tv_by_depth[0] / first.decided
+    assert sum(tally.draft_tv_by_depth) == pytest.approx(tally.draft_tv_sum)
+
+
+def test_parts_add_up_to_the_step():
+    windows, [plain, soft] = measured()
+    assert plain.parts["target"].median_s == plain.parts["target"].mean_s == TARGET_S
+    assert plain.parts["law"].share == LAW_S / (LAW_S + TARGET_S)
+    assert soft.parts["draft"].median_s == 2 * DRAFT_S
+    assert soft.parts["sampling"].median_s == SAMPLING_S
+    for one in (plain, soft):
+        assert sum(cost.share for cost in one.parts.values()) == pytest.approx(1)
+        own = [window for window in windows if window.arm == one.name]
+        num_steps = sum(len(window.steps["target"]) for window in own)
+        whole = sum(cost.mean_s for cost in one.parts.values()) * num_steps
+        assert whole == pytest.approx(sum(window.decode_s for window in own))
+
+
+def test_a_void_arm_is_said_and_compared_with_nothing():
+    windows = [window(), window("fast", decode_s=1.0, void="law a() ran, b() was asked for")]
+    summaries = summarise(windows, ["plain", "fast"])
+    assert summaries[1].ratios == {"decode": None, "end_to_end": None}
+    assert summaries[1].decode_ratio_by_seed == {}
+    [warning] = warnings_of(windows, summaries)
+    assert warning == "arm fast is void: law a() ran, b() was asked for"
+    assert tables(summaries)[0][2] == ["fast", "void", *"------"]
+    one = [replace(windows[0], void="x"), replace(windows[1], void=None)]
+    assert summarise(one, ["plain", "fast"])[1].ratios["decode"] is None
+
+
+def test_a_busy_machine_is_said():
+    quiet = [window(other_cores=0.05, stolen_cores=0.0), window(other_cores=None, seed=2)]
+    assert warnings_of(quiet, summarise(quiet, ["plain"])) == []
+    busy = [*quiet, window(seed=3, other_cores=1.0, stolen_cores=0.5)]
+    assert busy_cores(busy) == pytest.approx((0.05 + 1.5) / 2)
+    [warning] = warnings_of(busy, summarise(busy, ["plain"]))
+    assert warning == "the machine was busy: others took 0.78 of 2 cores on average"
+    assert busy_cores([window(other_cores=None)]) is None
+
+
+def test_answers_of_another_length_are_said():
+    windows = [window(tokens=21), window("fast", tokens=15)]
+    [warning] = warnings_of(windows, summarise(windows, ["plain", "fast"]))
+    assert warning == "answers of fast are 29% shorter than those of plain"
+
+
+def test_other_requests_within_a_block_are_said():
+    windows = [window(), window("fast", request_digest="other")]
+    [warning] = warnings_of(windows, summarise(windows, ["plain", "fast"]))
+    assert "did not get the same request" in warning
+
+
+def test_every_table_names_every_arm_that_it_is_about():
+    _, summaries = measured()
+    speeds, laws, depths, parts = tables(summaries)
+    assert [row[0] for row in speeds[1:]] == [row[0] for row in parts[1:]] == ["plain", "soft"]
+    assert [row[0] for row in laws[1:]] == [row[0] for row in depths[1:]] == ["soft"]
+    for rows in (speeds, laws, depths, parts):
+        assert {len(row) for row in rows} == {len(rows[0])}
+    assert speeds[1][3] == "1" and speeds[0][3] == "x plain"
+
+
+def test_intervals_in_words():
+    assert interval_text(Estimate(1.5, 1.25, 1.75, 3)) == "1.50 (1.25-1.75)"
+    assert interval_text(Estimate(1.5, None, None, 1), 1) == "1.5 (?)"
+    assert interval_text(None) == "-"
+
+
+def test_nothing_to_compare_gives_nothing():
+    assert compare([window(prompt=0)], [window(prompt=1)], "decode_tokens_per_s") is None
+    assert summarise([], ["plain"]) == []
+    assert set(MEASURES) >= {"decode_tokens_per_s", "loss_tv_mean"} and DEFINITIONS["busy"]

@@ -25,6 +25,7 @@ VERBS = (
     ("heads", "inspect"),
     ("demo",),
     ("tune",),
+    ("quality", "martingale"),
     ("doctor",),
     ("config", "show"),
     ("version",),

@@ -23,6 +23,7 @@ from leeway.cli.heads import app as heads
 from leeway.cli.laws import laws
 from leeway.cli.models import app as models
 from leeway.cli.options import GLOBAL_PANEL, Verb, switch
+from leeway.cli.quality import app as quality
 from leeway.cli.serve import serve
 from leeway.cli.tune import tune
 from leeway.cli.version import version
@@ -50,6 +51,7 @@ _VERBS: dict[str, App | Verb] = {
     "demo": demo,
     "tune": tune,
     "bench": bench,
+    "quality": quality,
     "doctor": doctor,
     "config": config,
     "version": version,

@@ -61,11 +61,11 @@ class Head(nn.Module):
         self.register_buffer("embed", embed, persistent=False)
         self.register_buffer("output", output, persistent=False)
         self.rope_factors = rope_factors
-        self.embed_norm = nn.RMSNorm(size, spec.norm_eps)
-        self.hidden_norm = nn.RMSNorm(size, spec.norm_eps)
+        self.embed_norm = _Norm(size, spec.norm_eps)
+        self.hidden_norm = _Norm(size, spec.norm_eps)
         self.project = nn.Linear(2 * size, size, bias=False)
         self.layers = nn.ModuleList([_Layer(spec) for _ in range(spec.num_layers)])
-        self.final_norm = nn.RMSNorm(size, spec.norm_eps)
+        self.final_norm = _Norm(size, spec.norm_eps)
 
     def forward(self, batch: Packed, depth: int) -> list[Tensor]:
         """Return each depth's states behind the last norm, [rows, length, hidden_size].
@@ -74,8 +74,10 @@ class Head(nn.Module):
         from true states up to p - d + 1 only.
         """
         cos, sin = _rotary(self.spec, batch.positions, self.rope_factors)
-        embedded = self.embed_norm(functional.embedding(batch.token_ids[:, 1:], self.embed))
-        states = batch.hidden
+        embedded = self.embed_norm(
+            functional.embedding(batch.token_ids[:, 1:], self.embed).float()
+        )
+        states = batch.hidden.float()
         caches: list[list[tuple[Tensor, Tensor]]] = [[] for _ in self.layers]
         found = []
         for step in range(depth):
@@ -90,6 +92,13 @@ class Head(nn.Module):
         return found
 
 
+class _Norm(nn.RMSNorm):
+    """Computes in single precision, whatever comes in, and gives back what came in."""
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return super().forward(rows.float()).to(rows.dtype)
+
+
 class _Layer(nn.Module):
     """One decoder layer of the llama, qwen2 and qwen3 families."""
 
@@ -98,14 +107,14 @@ class _Layer(nn.Module):
         size, head = spec.hidden_size, spec.head_size
         self.spec = spec
         widths = {"q": spec.num_heads, "k": spec.num_kv_heads, "v": spec.num_kv_heads}
-        self.attn_norm = nn.RMSNorm(size, spec.norm_eps)
+        self.attn_norm = _Norm(size, spec.norm_eps)
         for name, count in widths.items():
             setattr(self, name, nn.Linear(size, count * head, bias=spec.attention_bias))
         if spec.qk_norm:
-            self.q_norm = nn.RMSNorm(head, spec.norm_eps)
-            self.k_norm = nn.RMSNorm(head, spec.norm_eps)
+            self.q_norm = _Norm(head, spec.norm_eps)
+            self.k_norm = _Norm(head, spec.norm_eps)
         self.o = nn.Linear(spec.num_heads * head, size, bias=False)
-        self.ffn_norm = nn.RMSNorm(size, spec.norm_eps)
+        self.ffn_norm = _Norm(size, spec.norm_eps)
         self.gate = nn.Linear(size, spec.ffn_size, bias=False)
         self.up = nn.Linear(size, spec.ffn_size, bias=False)
         self.down = nn.Linear(spec.ffn_size, size, bias=False)

@@ -11,7 +11,8 @@ when it is built.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import cast
 
@@ -19,8 +20,10 @@ from leeway.acceptance.registry import build_law
 from leeway.core.config import DraftLengthName, EngineConfig
 from leeway.core.config_settings import DRAFT_LENGTHS, DRAFTERS, ROW_SHAPES
 from leeway.core.config_values import integer, law_options
-from leeway.core.errors import ConfigError, did_you_mean
+from leeway.core.errors import ConfigError, LawError, did_you_mean
 from leeway.core.types import Acceptance
+from leeway.drafters.ngram import NGramDrafter
+from leeway.engine.compatibility import check_draft_rows
 
 PLAIN = "plain"
 GRAMMAR = (
@@ -68,7 +71,7 @@ def parse_arms(texts: Sequence[str], config: EngineConfig) -> list[ArmSpec]:
 
     Raises:
         ConfigError: a text does not follow the grammar, or two arms have one name.
-        LawError: a law or one of its options is refused.
+        LawError: a law or one of its options is refused, or cannot work with n-gram drafts.
     """
     arms = [_parse(text, config) for text in texts]
     names = [arm.name for arm in arms]
@@ -78,6 +81,15 @@ def parse_arms(texts: Sequence[str], config: EngineConfig) -> list[ArmSpec]:
                 f"two arms are called {name!r}; name them apart with --arm NAME=SPEC", param="arm"
             )
     return arms
+
+
+@contextmanager
+def naming_arm(text: str) -> Iterator[None]:
+    """Say in a refusal of a law which arm asked for it."""
+    try:
+        yield
+    except LawError as error:
+        raise LawError(f"arm {text!r}: {error.message}", param=error.param) from None
 
 
 def _parse(text: str, config: EngineConfig) -> ArmSpec:
@@ -98,7 +110,6 @@ def _parse(text: str, config: EngineConfig) -> ArmSpec:
     except ValueError as reason:
         raise ConfigError(f"arm {text!r} {reason}", param="arm") from None
     acceptance = Acceptance(parts["law"], options)
-    build_law(acceptance)
     drafter = _one_of(text, "drafter", parts["drafter"] or config.drafter, DRAFTERS)
     depth = 0 if drafter == "none" else _depth(text, parts["depth"], config)
     if drafter == "none" and parts["depth"] not in (None, "0"):
@@ -107,6 +118,8 @@ def _parse(text: str, config: EngineConfig) -> ArmSpec:
             "a drafter",
             param="arm",
         )
+    with naming_arm(text):
+        check_draft_rows(build_law(acceptance), drafter, gives_rows=drafter != NGramDrafter.name)
     length = _one_of(text, "draft length", parts["length"] or config.draft_length, DRAFT_LENGTHS)
     return ArmSpec(
         name or spec,

@@ -13,7 +13,7 @@ from leeway.backends.openvino.backend import OpenVINOBackend
 from leeway.bench.arm_spec import ArmSpec
 from leeway.bench.part_clock import PartClock
 from leeway.bench.ready_arm import ReadyArm, ready_arms
-from leeway.core.config import DrafterName, EngineConfig
+from leeway.core.config import DrafterName, EngineConfig, Origin
 from leeway.core.errors import ConfigError
 from leeway.core.types import Acceptance
 from leeway.drafters.base import Drafter
@@ -57,6 +57,7 @@ def load_arms(
             drafter=cast(DrafterName, name),
             draft_model=config.draft_model if name == "draft_model" else None,
             head=config.head if name == "mtp" else None,
+            origins={**config.origins, "drafter": Origin("flag", "--arm")},
         )
         drafter = build_drafter(
             wanted,

@@ -14,7 +14,7 @@ from typing import Any
 
 from leeway.acceptance.base import Guarantee, Law
 from leeway.acceptance.registry import build_law
-from leeway.bench.arm_spec import ArmSpec
+from leeway.bench.arm_spec import ArmSpec, naming_arm
 from leeway.bench.part_clock import PartClock, timed_drafter, timed_parts
 from leeway.core.errors import ConfigError
 from leeway.core.receipt import Receipt
@@ -166,7 +166,8 @@ def ready_arms(
             draft_length=spec.draft_length,
         )
         drafter = drafters[spec.drafter]
-        own = Engine(replace(parts, drafter=drafter), config)
+        with naming_arm(spec.name):
+            own = Engine(replace(parts, drafter=drafter), config)
         named = replace(spec, drafter=drafter.name)  # what auto turned out to be
         arms.append(ReadyArm(named, own, build_law(spec.acceptance), clock, itertools.count()))
     return arms

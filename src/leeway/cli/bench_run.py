@@ -39,8 +39,8 @@ def load(
     """
     with naming_origins(config):
         check_sampling(sampling, sys.maxsize)
-        with progress(screen, names_of(config)) as shown:
-            return load_arms(config.engine, specs, shown)
+    with progress(screen, names_of(config)) as shown:
+        return load_arms(config.engine, specs, shown)
 
 
 def measure_all(loaded: LoadedArms, plan: Plan, out: Path | None, screen: Screen) -> int:

@@ -76,8 +76,10 @@ def test_greedy_by_design_is_no_fault_but_is_noted():
 
 
 def test_a_law_that_cannot_work_with_the_drafter_is_refused():
-    with pytest.raises(LawError, match="reads the draft's own probabilities"):
-        make_arms(["opt:alpha=0.5@ngram:3"])
+    with pytest.raises(LawError, match=r"arm 'o=opt:alpha=0\.5@ngram': law 'opt' reads"):
+        make_arms(["o=opt:alpha=0.5@ngram"])
+    with pytest.raises(LawError, match="arm 'o': law 'opt' reads"):
+        over(AnyShape(TABLE, 1), "o=opt:alpha=0.5@auto:3")
 
 
 class FixedShape(TabularBackend):

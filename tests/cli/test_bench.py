@@ -1,0 +1,128 @@
+"""`bench`: a run into a folder, its end in the middle, going on, and its report."""
+
+import json
+import signal
+import time
+from xml.etree import ElementTree
+
+import pytest
+
+ARMS = ("-a", "plain", "-a", "rejection@ngram:2", "-a", "soft=typical:delta=0.3@ngram:2")
+
+
+@pytest.fixture
+def prompts(leeway):
+    path = leeway.folder / "prompts.jsonl"
+    lines = [{"id": "a", "prompt": "one two one two one"}, {"id": "b", "prompt": "three four"}]
+    path.write_text("\n".join(json.dumps(line) for line in lines))
+    return str(path)
+
+
+def words(prompts, out, *more):
+    flags = ("-n", "6", "--ignore-eos", "--top-k", "20", "--seeds", "2", "--out", str(out))
+    return ("bench", "run", *ARMS, "--prompts", prompts, *flags, *more)
+
+
+def num_windows(folder):
+    return len(list(folder.glob("*.window.json")))
+
+
+def test_a_run_its_files_and_its_report(on_tiny, prompts):
+    out = on_tiny.folder / "run"
+    outcome = on_tiny(*words(prompts, out, "--json"))
+    assert outcome.code == 0, outcome.err
+    report = json.loads(outcome.out)
+    assert report == json.loads((out / "summary.json").read_text())
+    assert [arm["name"] for arm in report["arms"]] == ["plain", "rejection@ngram:2", "soft"]
+    assert num_windows(out) == 3 * 2 * 2 and not report["is_interrupted"]
+    plain, exact, soft = report["arms"]
+    assert (plain["row_shape"], exact["row_shape"]) == ("fast", "stable")
+    assert (plain["drafter"], soft["drafter"], soft["law"]) == ("none", "ngram", "typical")
+    assert {arm["void"] for arm in report["arms"]} == {None}
+    assert {"tokens/s", "interval", "part law"} <= report["definitions"].keys()
+    identity = report["identity"]
+    assert len(identity["model"]["sha256"]) == len(identity["source_sha256"]) == 64
+    assert identity["sampling"]["top_k"] == 20 and identity["first_arm"] == "plain"
+
+    again = on_tiny(*words(prompts, out, "--json"))
+    assert again.code == 0 and json.loads(again.out)["sessions"] == report["sessions"]
+
+    made = on_tiny("bench", "report", str(out))
+    assert made.code == 0 and made.out == f"{out / 'report' / 'report.md'}\n"
+    page = (out / "report" / "report.md").read_text()
+    for arm in report["arms"]:
+        assert f"| {arm['name']} |" in page and f"`{arm['definition']}`" in page
+    for name in ("decode.svg", "speed-against-loss.svg", "step-parts.svg"):
+        assert f"]({name})" in page
+        ElementTree.fromstring((out / "report" / name).read_text())
+
+
+def test_tables_for_people(on_tiny, prompts, tiny):
+    more = ("-a", "own=rejection@draft_model:2", "--draft-model", tiny)
+    outcome = on_tiny(*words(prompts, on_tiny.folder / "run", *more))
+    assert outcome.code == 0, outcome.err
+    for expected in ("x plain", "tokens/step", "at depth", "ms of a verify step", "soft", "own"):
+        assert expected in outcome.out
+    assert "2 prompts, 2 seeds, 4 requests an arm; 95 % intervals over 4 pairs" in outcome.out
+    assert "block 1 of 4" in outcome.err
+
+
+def test_ctrl_c_shows_what_was_measured_and_the_same_command_goes_on(on_tiny, prompts):
+    out = on_tiny.folder / "run"
+    with on_tiny.start(*words(prompts, out, "--rounds", "200", "--json")) as process:
+        while num_windows(out) < 4 and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        text, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    report = json.loads(text)
+    num_blocks = report["arms"][0]["num_windows"]
+    assert report["is_interrupted"] and 0 < num_blocks < 800
+    assert {arm["num_windows"] for arm in report["arms"]} == {num_blocks}
+    assert f"interrupted: {num_blocks} of 800 blocks are whole" in err
+    assert "the same command goes on from there" in err
+    measured = num_windows(out)
+    outcome = on_tiny(*words(prompts, out, "--rounds", str(num_blocks // 4 + 1), "--json"))
+    assert outcome.code == 0, outcome.err
+    report = json.loads(outcome.out)
+    assert report["arms"][0]["num_windows"] == 4 * (num_blocks // 4 + 1) >= measured // 3
+    assert len(report["sessions"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (["-a", "soft=block"], "two arms are called 'soft'"),
+        (["-a", "typcal"], "arm 'typcal': unknown law 'typcal'; did you mean 'typical'?"),
+        (["-a", "x=opt:alpha=0.5@ngram"], "arm 'x=opt:alpha=0.5@ngram': law 'opt' reads"),
+        (["-a", "x=block@draft_model"], "give --draft-model NAME as well"),
+        (["-a", "x=block@mtp"], "drafter 'mtp' (from --arm) needs a draft head"),
+        (["--rounds", "0"], "--rounds 0 is out of range"),
+        (["--prompt-len", "0"], "--prompt-len 0 is out of range"),
+        (["--limit", "0"], "--limit 0 is out of range"),
+        (["--top-p", "1.5"], "top_p is 1.5"),
+        (["--law", "block"], "--law"),
+        (["--prompt-len", "100000"], "the prompt has 100000 tokens"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(on_tiny, prompts, more, says):
+    outcome = on_tiny(*words(prompts, on_tiny.folder / "run", *more))
+    assert outcome.code == 2 and says in outcome.err, outcome.err
+    assert not (on_tiny.folder / "run").exists() or num_windows(on_tiny.folder / "run") == 0
+
+
+def test_another_run_is_not_mixed_in(on_tiny, prompts):
+    out = on_tiny.folder / "run"
+    assert on_tiny(*words(prompts, out, "--limit", "1")).code == 0
+    outcome = on_tiny(*words(prompts, out, "--limit", "1", "--temperature", "0.5"))
+    assert outcome.code == 2
+    assert "sampling.temperature was 1.0 and is 0.5; measure into another folder" in outcome.err
+
+
+def test_a_folder_that_is_none_or_holds_nothing(on_tiny, prompts):
+    file = on_tiny.folder / "file"
+    file.touch()
+    outcome = on_tiny(*words(prompts, file))
+    assert outcome.code == 2 and "is a file; name a folder" in outcome.err
+    outcome = on_tiny("bench", "report", str(on_tiny.folder))
+    assert outcome.code == 2 and "holds no windows" in outcome.err

@@ -173,7 +173,8 @@ def test_heads_are_packaged_with_the_wheel() -> None:
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
     # All files below a packaged folder go along, unless version control ignores them.
-    assert wheel == {"packages": ["src/leeway"]}
+    assert wheel["packages"] == ["src/leeway"]
+    assert not set(wheel) & {"include", "only-include", "exclude"}
     assert SHIPPED_HEADS.is_relative_to(root / "src" / "leeway")
     ignored = (root / ".gitignore").read_text(encoding="utf-8").split()
     assert not [pattern for pattern in ignored if "safetensors" in pattern or "head" in pattern]

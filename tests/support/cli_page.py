@@ -24,6 +24,8 @@ VERBS = (
     ("heads", "list"),
     ("heads", "inspect"),
     ("demo",),
+    ("bench", "run"),
+    ("bench", "report"),
     ("tune",),
     ("quality", "martingale"),
     ("doctor",),

@@ -13,7 +13,7 @@ from typing import Any
 
 from leeway.bench.intervals import Estimate
 from leeway.bench.part_clock import PARTS
-from leeway.bench.totals import FEW_PROMPTS, compare, estimates, ratio
+from leeway.bench.totals import FEW_PROMPTS, compare, estimates, has_prompt_clusters, ratio
 from leeway.bench.window import Window, tally_from_json
 from leeway.core.receipt import Tally
 
@@ -39,8 +39,8 @@ DEFINITIONS = {
     "accepted), the part accepted; beside it 1 - total variation of target and draft row there, "
     "which is what an exact law accepts on average",
     "interval": "95 %, delete-one jackknife over clusters with Student's t, ratios on the log "
-    f"scale; a cluster is a prompt with all its seeds and rounds from {FEW_PROMPTS} prompts on, "
-    "else a prompt with a seed and all its rounds",
+    f"scale; a cluster is a prompt with all its seeds and rounds from {FEW_PROMPTS} prompts on "
+    "and at temperature 0, else a prompt with a seed and all its rounds",
     "busy": "the machine was busy if other processes, or other machines on its host, took more "
     f"than {BUSY_RATE:.0%} of its cores on average",
     **{f"part {name}": meaning for name, meaning in PARTS.items()},
@@ -77,6 +77,7 @@ class ArmSummary:
         law, options, guarantee, drafter: as engaged.
         void: why the arm does not count; None if it does.
         estimates: by name, with intervals over clusters.
+        clusters: what the intervals are over, in words.
         ratios: to the first arm, `decode` and `end_to_end`; None where either arm is void.
         decode_ratio_by_seed: totals over prompts and rounds of each seed.
     """
@@ -93,6 +94,7 @@ class ArmSummary:
     num_windows: int
     num_prompts: int
     num_seeds: int
+    clusters: str
     estimates: dict[str, Estimate | None]
     ratios: dict[str, Estimate | None]
     decode_ratio_by_seed: dict[str, float]
@@ -134,21 +136,42 @@ def warnings_of(windows: Sequence[Window], summaries: Sequence[ArmSummary]) -> l
             found.append(f"arm {one.name} is void: {one.void}")
         if one.note is not None:
             found.append(f"arm {one.name}: {one.note}")
-    if summaries:
-        first = summaries[0]
-        for one in summaries[1:]:
-            change = one.mean_output_tokens / first.mean_output_tokens - 1
-            if abs(change) > LENGTH_TOLERANCE:
-                word = "longer" if change > 0 else "shorter"
-                found.append(
-                    f"answers of {one.name} are {abs(change):.0%} {word} than those of {first.name}"
-                )
-    digests: dict[tuple[int, int, int], set[str]] = {}
+        change = one.mean_output_tokens / summaries[0].mean_output_tokens - 1
+        if abs(change) > LENGTH_TOLERANCE:
+            word = "longer" if change > 0 else "shorter"
+            first = summaries[0].name
+            found.append(
+                f"answers of {one.name} are {abs(change):.0%} {word} than those of {first}"
+            )
+    blocks: dict[tuple[int, int, int], list[Window]] = {}
     for window in windows:
-        digests.setdefault(window.block, set()).add(window.request_digest)
-    if any(len(found_digests) > 1 for found_digests in digests.values()):
+        blocks.setdefault(window.block, []).append(window)
+    if any(len({one.request_digest for one in block}) > 1 for block in blocks.values()):
         found.append("arms of one block did not get the same request: nothing here compares")
+    found += _greedy_differences(list(blocks.values()))
     return found
+
+
+def _greedy_differences(blocks: Sequence[Sequence[Window]]) -> list[str]:
+    """Say where exact arms of one row shape decoded different tokens at temperature 0."""
+    num_different: dict[tuple[str, str], int] = {}
+    for block in blocks:
+        exact = [
+            one
+            for one in sorted(block, key=lambda one: one.arm)
+            if one.receipt["temperature"] == 0
+            and one.receipt["guarantee"] != "none"
+            and one.row_shape == "stable"
+        ]
+        for one in exact[1:]:
+            if one.output_digest != exact[0].output_digest:
+                pair = (exact[0].arm, one.arm)
+                num_different[pair] = num_different.get(pair, 0) + 1
+    return [
+        f"at temperature 0 {other} decoded other tokens than {one} in {num} of {len(blocks)} "
+        "requests, and both are exact"
+        for (one, other), num in num_different.items()
+    ]
 
 
 def busy_cores(windows: Sequence[Window]) -> float | None:
@@ -190,6 +213,7 @@ def _summarise(own: Sequence[Window], base: Sequence[Window]) -> ArmSummary:
         num_windows=len(own),
         num_prompts=len({one.prompt_index for one in own}),
         num_seeds=len(seeds),
+        clusters="prompts" if has_prompt_clusters(own) else "pairs of prompt and seed",
         estimates=estimates(own),
         ratios={
             "decode": compare(own, base, "decode_tokens_per_s") if counts else None,

@@ -12,7 +12,7 @@ from typing import Any
 from leeway.bench.intervals import Estimate
 from leeway.bench.part_clock import PARTS
 from leeway.bench.summary import ArmSummary
-from leeway.bench.totals import FEW_PROMPTS, SPEEDS
+from leeway.bench.totals import SPEEDS
 
 Rows = list[list[str]]
 
@@ -54,10 +54,9 @@ def sample_text(summary: ArmSummary) -> str:
     """Return how much was measured and what the intervals are over."""
     estimate = summary.estimates["decode_tokens_per_s"]
     num = 0 if estimate is None else estimate.num_clusters
-    unit = "prompts" if summary.num_prompts >= FEW_PROMPTS else "pairs of prompt and seed"
     return (
         f"{summary.num_prompts} prompts, {summary.num_seeds} seeds, {summary.num_windows} requests "
-        f"an arm; 95 % intervals over {num} {unit}"
+        f"an arm; 95 % intervals over {num} {summary.clusters}"
     )
 
 

@@ -3,7 +3,8 @@
 What may be taken as independent: requests with different prompts. So a cluster is a prompt, all its
 seeds and rounds together, where there are at least `FEW_PROMPTS` prompts. With fewer, these prompts
 are taken as given, and a cluster is a prompt with a seed, its rounds together: rounds repeat the
-same tokens and are no evidence of their own.
+same tokens and are no evidence of their own. Nor are seeds at temperature 0, where a cluster is
+always a prompt.
 """
 
 from __future__ import annotations
@@ -55,9 +56,15 @@ _SUMS: dict[str, Callable[[Window], float]] = {
 }
 
 
+def has_prompt_clusters(windows: Sequence[Window]) -> bool:
+    """Return whether a cluster is a prompt with all its seeds and rounds."""
+    is_greedy = all(one.receipt["temperature"] == 0 for one in windows)
+    return is_greedy or len({one.prompt_index for one in windows}) >= FEW_PROMPTS
+
+
 def totals_by_cluster(windows: Sequence[Window]) -> dict[Cluster, Totals]:
     """Return the sums of each cluster's windows."""
-    by_prompt = len({one.prompt_index for one in windows}) >= FEW_PROMPTS
+    by_prompt = has_prompt_clusters(windows)
     found: dict[Cluster, dict[str, float]] = {}
     for one in windows:
         key = (one.prompt_index,) if by_prompt else (one.prompt_index, one.seed)

@@ -2,7 +2,12 @@
 
 import os
 
-from leeway.bench.machine import read_load, read_machine, read_peak_memory_bytes
+from leeway.bench.machine import (
+    read_cpu_time,
+    read_load,
+    read_machine,
+    read_peak_memory_bytes,
+)
 
 CPUINFO = """processor\t: 0
 model name\t: Quick Chip 9
@@ -54,3 +59,15 @@ def test_load(monkeypatch):
 
     monkeypatch.setattr(os, "getloadavg", fail)
     assert read_load() is None
+
+
+def test_processor_time_of_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "sysconf", lambda name: {"SC_CLK_TCK": 100}[name])
+    own = os.times_result((3.0, 1.0, 9.0, 9.0, 50.0))
+    monkeypatch.setattr(os, "times", lambda: own)
+    (tmp_path / "stat").write_text("cpu  1000 200 300 7000 80 10 20 600 5 0\ncpu0 1 2 3\n")
+    found = read_cpu_time(tmp_path)
+    assert found.others == 10 + 2 + 3 + 0.1 + 0.2 - 3 - 1 and found.stolen == 6
+    (tmp_path / "stat").write_text("intr 5\n")
+    assert read_cpu_time(tmp_path) is None
+    assert read_cpu_time(tmp_path / "none") is None

@@ -48,6 +48,7 @@ def window(arm="plain", prompt=0, seed=1, round_index=1, tokens=11, decode_s=5.0
             "options": {},
             "guarantee": "exact_distribution",
             "drafter": "none",
+            "temperature": 1.0,
         },
         tally=tally_to_json(tally),
         steps=steps,
@@ -124,6 +125,29 @@ def test_many_prompts_are_the_clusters(num_prompts, num_clusters):
     assert one.estimates["decode_tokens_per_s"].num_clusters == num_clusters
     unit = "prompts" if num_prompts >= 5 else "pairs of prompt and seed"
     assert sample_text(one).endswith(f"over {num_clusters} {unit}")
+
+
+def test_seeds_are_no_evidence_at_temperature_0():
+    windows = [window(prompt=p, seed=s) for p in range(2) for s in (1, 2, 3)]
+    greedy = [replace(one, receipt=one.receipt | {"temperature": 0.0}) for one in windows]
+    assert len(totals_by_cluster(windows)) == 6 and len(totals_by_cluster(greedy)) == 2
+    [one] = summarise(greedy, ["plain"])
+    assert sample_text(one).endswith("over 2 prompts")
+
+
+def test_exact_arms_that_differ_at_temperature_0_are_said():
+    receipt = window().receipt | {"temperature": 0.0}
+    windows = [
+        window(arm, seed=seed, receipt=receipt, row_shape="stable", output_digest="x")
+        for seed in (1, 2)
+        for arm in ("plain", "fast")
+    ]
+    assert warnings_of(windows, summarise(windows, ["plain", "fast"])) == []
+    windows[2] = replace(windows[2], output_digest="y")
+    [warning] = warnings_of(windows, summarise(windows, ["plain", "fast"]))
+    assert warning.startswith("at temperature 0 plain decoded other tokens than fast in 1 of 2")
+    windows[2] = replace(windows[2], row_shape="fast")
+    assert warnings_of(windows, summarise(windows, ["plain", "fast"])) == []
 
 
 def measured():

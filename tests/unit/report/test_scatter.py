@@ -51,3 +51,11 @@ def test_ticks_are_round_and_reach_the_most(most):
     numbers = [float(node.text) for node in root.iter(f"{SVG}text") if node.text[0].isdigit()]
     assert max(numbers) >= most and 0.0 in numbers
     assert len(set(numbers)) <= 6
+
+
+def test_many_low_points_keep_their_labels_within_the_chart():
+    low = [Point(f"low {n}", 0.2, 0.1, 0.1, 0.1) for n in range(12)]
+    root = draw([Point("high", 0.1, 4.0, 3.9, 4.1), *low])
+    ys = [float(node.get("y")) for node in root.iter(f"{SVG}text") if "low" in node.text]
+    assert len(ys) == 12 and max(ys) <= 400
+    assert all(below - above >= 21.9 for above, below in itertools.pairwise(sorted(ys)))

@@ -1,0 +1,38 @@
+"""Rows with intervals: every number is written, marks are where the numbers are."""
+
+from xml.etree import ElementTree
+
+import pytest
+
+from leeway.report.ranges import Range, ranges
+
+SVG = "{http://www.w3.org/2000/svg}"
+ROWS = [
+    Range("plain", 1.0, 1.0, 1.0),
+    Range("a <b>", 1.5, 1.25, 1.8),
+    Range("lone", 0.5, None, None),
+]
+
+
+def draw(rows=ROWS, **texts):
+    given = {"title": "Speed & more", "x_label": "times plain", "alt": 'said "so"'} | texts
+    return ElementTree.fromstring(ranges(rows, **given))
+
+
+def test_every_row_says_its_numbers():
+    root = draw()
+    texts = [node.text for node in root.iter(f"{SVG}text")]
+    for expected in ("plain", "a <b>", "1.50 (1.25-1.80)", "lone", "0.50", "Speed & more"):
+        assert expected in texts
+    assert root.get("aria-label") == 'said "so"'
+
+
+def test_marks_lie_in_order_and_within_their_interval():
+    root = draw()
+    first, second, third = (float(one.get("cx")) for one in root.iter(f"{SVG}circle"))
+    assert third < first < second
+    bars = [one for one in root.iter(f"{SVG}line") if one.get("stroke-width") == "3"]
+    assert len(bars) == 2
+    assert float(bars[1].get("x1")) < second < float(bars[1].get("x2"))
+    dashed = next(one for one in root.iter(f"{SVG}line") if one.get("stroke-dasharray"))
+    assert float(dashed.get("x1")) == pytest.approx(first)

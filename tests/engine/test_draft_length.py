@@ -13,12 +13,13 @@ import itertools
 import numpy as np
 import pytest
 from tests.engine.test_served_law import EXACT, LOSSY, PROMPT, distance, label, tables, target_law
+from tests.engine.test_served_law_mtp import Fleeting, make_head
 from tests.support.enumerate_coins import enumerate_outcomes
 from tests.support.tabular_engine import ask, make_engine, run_all, token_ids
 
 from leeway.acceptance.base import RowPair
 from leeway.acceptance.registry import build_law
-from leeway.backends.tabular import TabularBackend
+from leeway.backends.tabular import TabularBackend, random_table
 from leeway.core.types import Acceptance, Draft, Rows
 from leeway.drafters.draft_model import ModelDrafter
 from leeway.scheduler import draft_length
@@ -99,6 +100,24 @@ def test_exact_laws_with_point_mass_drafts(acceptance):
     table, _ = tables(2, seed=3)
     law = served_law(table, DEAR, acceptance, drafter="ngram", k=3, max_tokens=6)
     assert distance(law, target_law(table, 6)) < 1e-12
+
+
+@pytest.mark.parametrize("acceptance", EXACT, ids=label)
+def test_exact_laws_with_a_draft_head_that_is_left_out_of_steps(acceptance):
+    table, seen = random_table(2, 1, seed=3), set()
+    head = make_head(table, None)
+    law = served_law(
+        table,
+        DEAR,
+        acceptance,
+        drafter=lambda: Fleeting(head, 2),
+        k=3,
+        max_tokens=5,
+        seen=seen,
+    )
+    assert distance(law, target_law(table, 5)) < 1e-12
+    assert len({steps[2] for steps in seen if len(steps) > 3}) > 1
+    assert head.num_open() == 0
 
 
 def token_blocks(law, target, draft, context, length):

@@ -1,15 +1,20 @@
 """How many rows a short block is padded to, so that a forward has the shape of the last one.
 
-In: the rows that the next forward's blocks need. Out: the rows they get. The runtime prepares its
+In: the rows that the next forward's blocks need. Out: the rows they get. For a whole model the
+runtime prepares its
 kernels anew whenever the number of rows changes, which costs several times what a few padding rows
 cost; drafts of changing length would pay that at every step. So a block narrower than the last is
 padded to its width, until that has happened often enough to have cost what one change costs (the
 rule of the ski-rental problem: never more than twice the cheapest choice in hindsight).
+
+A draft head reads a few committed positions, then one at a time, over and over. Its rows are
+rounded up to a fixed few numbers, so that all forwards of a usual draft have one shape.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from leeway.backends.base import SequenceInput
 
@@ -22,6 +27,22 @@ MAX_BLOCK_ROWS = 16
 
 PATIENCE = 8
 """Narrower forwards that are padded in a row, before the width follows them."""
+
+
+HEAD_WIDTHS = (4, 8, MAX_BLOCK_ROWS)
+"""Rows that a head's short run of positions gets: 4 hold what a draft of three can have left."""
+
+
+class Widths(Protocol):
+    """How many rows of states and logits each sequence of a forward gets."""
+
+    def pad(self, inputs: Sequence[SequenceInput]) -> list[int]:
+        """Return the rows of each sequence, at least its own length."""
+        ...
+
+    def num_logit_rows(self, item: SequenceInput, width: int) -> int:
+        """Return the rows of logits of one sequence, at least as many as it asks for."""
+        ...
 
 
 class BlockWidth:
@@ -43,6 +64,10 @@ class BlockWidth:
             for item in inputs
         ]
 
+    def num_logit_rows(self, item: SequenceInput, width: int) -> int:
+        """Return as many rows of logits as rows for a block, else what is asked for."""
+        return width if is_block(item) else item.num_logit_rows
+
     def _follow(self, needed: int) -> None:
         if needed >= self.width:
             self.width, self._num_narrower, self._widest_narrower = needed, 0, 0
@@ -51,6 +76,20 @@ class BlockWidth:
         self._widest_narrower = max(self._widest_narrower, needed)
         if self._num_narrower > PATIENCE:
             self.width, self._num_narrower, self._widest_narrower = self._widest_narrower, 0, 0
+
+
+class HeadWidth:
+    """Widths of a draft head's forwards."""
+
+    def pad(self, inputs: Sequence[SequenceInput]) -> list[int]:
+        """Return the rows of each sequence, one of `HEAD_WIDTHS` where it is a short one."""
+        lens = [len(item.token_ids) for item in inputs]
+        return [next((width for width in HEAD_WIDTHS if width >= n), n) for n in lens]
+
+    def num_logit_rows(self, item: SequenceInput, width: int) -> int:
+        """Return what is asked for: one row of logits, whatever the number of positions."""
+        del width
+        return item.num_logit_rows
 
 
 def is_block(item: SequenceInput) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from leeway.backends.base import ForwardOutput, HeadInput, SequenceInput
-from leeway.backends.openvino.block_width import MAX_BLOCK_ROWS
+from leeway.backends.openvino.block_width import HeadWidth
 from leeway.backends.openvino.compiled import compile_model
 from leeway.backends.openvino.head_graph import build_head_graph
 from leeway.backends.openvino.paged_model import PagedModel
@@ -66,6 +66,7 @@ class OpenVINOHead:
             kv_memory_bytes=None,
             kv_capacity_tokens=kv_capacity_tokens,
             pad_blocks=True,
+            make_widths=HeadWidth,
         )
         draft_vocab_size = spec.decoder.vocab_size
         if spec.draft_token_ids is not None:
@@ -115,22 +116,5 @@ class OpenVINOHead:
             CapacityError: the cache has no room; nothing was appended.
             BackendError: the head gave a number that is not finite; nothing was appended.
         """
-        items = [_with_all_logits(item) for item in inputs]
-        output = self._model.run(items, [item.hidden for item in inputs])
-        picked: list[int] = []
-        end = 0
-        for item, asked in zip(items, inputs, strict=True):
-            end += item.num_logit_rows
-            picked += range(end - asked.num_logit_rows, end)
-        return ForwardOutput(logits=output.logits[picked], hidden=output.hidden)
-
-
-def _with_all_logits(item: HeadInput) -> SequenceInput:
-    """Ask a short run of positions for all its logits: then it is padded like a block of drafts.
-
-    So the forward that reads what was committed has the shape of those that draft further, and the
-    runtime keeps its kernels; a few more output rows cost less than preparing them anew.
-    """
-    length = len(item.token_ids)
-    asks_all = item.num_logit_rows > 0 and length <= MAX_BLOCK_ROWS
-    return SequenceInput(item.handle, item.token_ids, length if asks_all else item.num_logit_rows)
+        items = [SequenceInput(one.handle, one.token_ids, one.num_logit_rows) for one in inputs]
+        return self._model.run(items, [one.hidden for one in inputs])

@@ -8,13 +8,14 @@ inputs, for a whole model and for a draft head alike.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import openvino as ov
 from numpy.typing import NDArray
 
 from leeway.backends.base import ForwardOutput, SequenceInput
+from leeway.backends.openvino.block_width import BlockWidth, Widths
 from leeway.backends.openvino.cache_memory import CacheMemory
 from leeway.backends.openvino.decoder_layers import BLOCK_LEN
 from leeway.backends.openvino.memory import num_cache_blocks
@@ -36,6 +37,7 @@ class PagedModel:
         kv_memory_bytes: int | None,
         kv_capacity_tokens: int | None,
         pad_blocks: bool,
+        make_widths: Callable[[], Widths] = BlockWidth,
     ) -> None:
         """Allocate the cache.
 
@@ -59,7 +61,12 @@ class PagedModel:
         self.cache_bytes = self._cache.block_bytes * num_blocks
         # One block more than the pool hands out: padding rows may write there.
         self._cache.attach(self._request, num_blocks + 1)
-        self._inputs = StepInputs(self._request, pad_blocks=pad_blocks, pad_block=num_blocks)
+        self._inputs = StepInputs(
+            self._request,
+            pad_blocks=pad_blocks,
+            pad_block=num_blocks,
+            make_widths=make_widths,
+        )
         self._states = StateInput.of(self._request, runtime)
 
     def set_padding(self, *, pad_blocks: bool) -> None:

@@ -7,14 +7,14 @@ only to grow.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import openvino as ov
 from numpy.typing import NDArray
 
 from leeway.backends.base import SequenceInput
-from leeway.backends.openvino.block_width import STABLE_ROWS, BlockWidth, is_block
+from leeway.backends.openvino.block_width import STABLE_ROWS, BlockWidth, Widths
 from leeway.backends.openvino.decoder_layers import BLOCK_LEN, INPUT_NAMES, STATES
 from leeway.core.types import FloatArray
 from leeway.kvcache import BlockTable
@@ -53,7 +53,14 @@ class _InputBuffer:
 class StepInputs:
     """The input tensors of one infer request."""
 
-    def __init__(self, request: ov.InferRequest, *, pad_blocks: bool, pad_block: int) -> None:
+    def __init__(
+        self,
+        request: ov.InferRequest,
+        *,
+        pad_blocks: bool,
+        pad_block: int,
+        make_widths: Callable[[], Widths] = BlockWidth,
+    ) -> None:
         """Attach buffers to `request`.
 
         With `pad_blocks` sequences with few new tokens get meaningless rows behind them (see
@@ -61,8 +68,9 @@ class StepInputs:
         lie outside its blocks, to the block `pad_block`. The slots count as unused: the next
         forward overwrites or clears them.
         """
-        self._block_width = BlockWidth() if pad_blocks else None
+        self._make_widths = make_widths
         self._pad_block = pad_block
+        self.set_padding(pad_blocks=pad_blocks)
         self._buffers = {
             name: _InputBuffer(request, name) for name in INPUT_NAMES if name != _MAX_LEN
         }
@@ -73,7 +81,7 @@ class StepInputs:
 
     def set_padding(self, *, pad_blocks: bool) -> None:
         """Pad short blocks from now on, or stop doing so."""
-        self._block_width = BlockWidth() if pad_blocks else None
+        self._widths: Widths | None = self._make_widths() if pad_blocks else None
 
     def fill(
         self, inputs: Sequence[SequenceInput], tables: Sequence[BlockTable], past_lens: list[int]
@@ -92,12 +100,15 @@ class StepInputs:
         real_rows: list[int] = []
         begins, block_begins = [0], [0]
         longest = num_logits = 0
-        for item, past_len, width in zip(inputs, past_lens, self._widths(inputs), strict=True):
+        widths = self._widths
+        padded = [len(item.token_ids) for item in inputs] if widths is None else widths.pad(inputs)
+        for item, past_len, width in zip(inputs, past_lens, padded, strict=True):
             first, length = len(ids), len(item.token_ids)
             assert length >= max(item.num_logit_rows, 1), (length, item.num_logit_rows)
             ids += item.token_ids
             ids += [ids[-1]] * (width - length)
-            num_logits += width if is_block(item) else item.num_logit_rows
+            if widths is not None:
+                num_logits += widths.num_logit_rows(item, width)
             end_len = past_len + width
             positions += range(past_len, end_len)
             last = first + length
@@ -106,7 +117,7 @@ class StepInputs:
             begins.append(len(ids))
             block_begins.append(block_begins[-1] + -(-end_len // BLOCK_LEN))
             longest = max(longest, end_len)
-        least = 1 if self._block_width is None else max(num_logits, STABLE_ROWS)
+        least = 1 if widths is None else max(num_logits, STABLE_ROWS)
         logit_rows += [len(ids) - 1] * (least - len(logit_rows))
         self.num_rows = len(ids)
         write = self._buffers
@@ -121,11 +132,6 @@ class StepInputs:
         if len(inputs) == 1 or len(real_rows) == len(ids):
             return slice(0, len(real_rows))
         return real_rows
-
-    def _widths(self, inputs: Sequence[SequenceInput]) -> list[int]:
-        if self._block_width is None:
-            return [len(item.token_ids) for item in inputs]
-        return self._block_width.pad(inputs)
 
     def _write_blocks(self, tables: Sequence[BlockTable], block_begins: list[int]) -> None:
         blocks = self._buffers["block_indices"].reserve(block_begins[-1])

@@ -76,3 +76,12 @@ def test_prompts_change_no_width():
         assert block_width.pad([item]) == [expected]
     assert block_width.pad([block(17)]) == [17]
     assert block_width.pad([block(1)]) == [STABLE_ROWS]
+
+
+def test_a_head_gets_the_same_rows_whatever_a_usual_draft_left_over():
+    widths = HeadWidth()
+    lens = (1, 2, 3, 4, 5, 8, 9, 16, 17, 500)
+    items = [SequenceInput(0, [0] * length, 1) for length in lens]
+    assert widths.pad(items) == [4, 4, 4, 4, 8, 8, 16, 16, 17, 500]
+    assert [widths.num_logit_rows(item, 4) for item in items] == [1] * len(items)
+    assert widths.num_logit_rows(SequenceInput(0, [0] * 60, 0), 60) == 0

@@ -9,6 +9,7 @@ from leeway.backends.openvino.block_width import (
     PATIENCE,
     STABLE_ROWS,
     BlockWidth,
+    HeadWidth,
     is_block,
 )
 

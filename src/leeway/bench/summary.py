@@ -22,7 +22,9 @@ LENGTH_TOLERANCE = 0.1
 DEFINITIONS = {
     "tokens/s": "decode speed: output tokens behind the first / time of the engine steps behind "
     "the first token; totals over all windows",
-    "x first": "an arm's tokens/s / the first arm's, both over the same prompts, seeds and rounds",
+    "x (the first arm)": "an arm's speed / the first arm's, both over the same prompts, seeds and "
+    "rounds",
+    "median": "of the same ratio taken request by request; less moved by a busy moment",
     "end to end": "output tokens / time from adding the request to its last token",
     "prefill": "prompt tokens / TTFT",
     "TTFT": "time from adding the request to the end of the step that gave the first token; median",
@@ -80,6 +82,7 @@ class ArmSummary:
         clusters: what the intervals are over, in words.
         ratios: to the first arm, `decode` and `end_to_end`; None where either arm is void.
         decode_ratio_by_seed: totals over prompts and rounds of each seed.
+        decode_ratio_median: over requests, each against the first arm's of the same block.
     """
 
     name: str
@@ -98,6 +101,7 @@ class ArmSummary:
     estimates: dict[str, Estimate | None]
     ratios: dict[str, Estimate | None]
     decode_ratio_by_seed: dict[str, float]
+    decode_ratio_median: float | None
     rates: dict[str, float | None]
     loss: dict[str, float | None]
     depths: list[Depth]
@@ -220,6 +224,7 @@ def _summarise(own: Sequence[Window], base: Sequence[Window]) -> ArmSummary:
             "end_to_end": compare(own, base, "end_to_end_tokens_per_s") if counts else None,
         },
         decode_ratio_by_seed=_by_seed(own, base, seeds) if counts else {},
+        decode_ratio_median=_median_of_pairs(own, base) if counts else None,
         rates=tally.rates(),
         loss=tally.loss(),
         depths=_depths(tally),
@@ -243,6 +248,16 @@ def _by_seed(
         if of_seed is not None:
             found[str(seed)] = of_seed.value
     return found
+
+
+def _median_of_pairs(own: Sequence[Window], base: Sequence[Window]) -> float | None:
+    theirs = {one.block: one for one in base}
+    found = []
+    for one in own:
+        ratio_of_pair = compare([one], [theirs[one.block]], "decode_tokens_per_s")
+        if ratio_of_pair is not None:
+            found.append(ratio_of_pair.value)
+    return statistics.median(found) if found else None
 
 
 def _depths(tally: Tally) -> list[Depth]:

@@ -18,9 +18,12 @@ Rows = list[list[str]]
 
 
 def tables(summaries: Sequence[ArmSummary]) -> list[Rows]:
-    """Return the tables that have rows: speed, law, acceptance by depth, parts of a step."""
-    found = (_speeds(summaries), _laws(summaries), _depths(summaries), _parts(summaries))
-    return [rows for rows in found if len(rows) > 1]
+    """Return the tables that have rows.
+
+    In this order: speed, law, acceptance by depth, parts of a step, latency.
+    """
+    kinds = (_speeds, _laws, _depths, _parts, _latencies)
+    return [rows for rows in (kind(summaries) for kind in kinds) if len(rows) > 1]
 
 
 def sampling_text(values: Mapping[str, Any]) -> str:
@@ -54,9 +57,11 @@ def sample_text(summary: ArmSummary) -> str:
     """Return how much was measured and what the intervals are over."""
     estimate = summary.estimates["decode_tokens_per_s"]
     num = 0 if estimate is None else estimate.num_clusters
+    counts = ((summary.num_prompts, "prompt"), (summary.num_seeds, "seed"))
+    given = ", ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts)
     return (
-        f"{summary.num_prompts} prompts, {summary.num_seeds} seeds, {summary.num_windows} requests "
-        f"an arm; 95 % intervals over {num} {summary.clusters}"
+        f"{given}, {summary.num_windows} requests an arm; 95 % intervals over {num} "
+        f"{summary.clusters}"
     )
 
 
@@ -67,19 +72,42 @@ def _number(value: float | None, digits: int) -> str:
 def _speeds(summaries: Sequence[ArmSummary]) -> Rows:
     first = summaries[0]
     ratio = f"x {first.name}"
-    rows = [["arm", "guarantee", "tokens/s", ratio, "end to end", ratio, "prefill", "TTFT ms"]]
+    rows = [["arm", "guarantee", "tokens/s", ratio, "median", "end to end", ratio]]
     for one in summaries:
         if one.void is not None:
             rows.append([one.name, "void", *("-" for _ in rows[0][2:])])
             continue
-        speeds = [one.estimates[name] for name in SPEEDS]
-        decode, whole, prefill = (_number(None if it is None else it.value, 1) for it in speeds)
-        ratios = ["1", "1"]
+        found = (one.estimates[name] for name in SPEEDS[:2])
+        decode, whole = (_number(None if it is None else it.value, 1) for it in found)
+        ratios = ["1", "1", "1"]
         if one is not first:
             ratios = [interval_text(one.ratios[name]) for name in ("decode", "end_to_end")]
-        ttft = f"{1000 * one.ttft_s:.0f}"
-        rows.append([one.name, one.guarantee, decode, ratios[0], whole, ratios[1], prefill, ttft])
+            ratios.insert(1, _number(one.decode_ratio_median, 2))
+        rows.append([one.name, one.guarantee, decode, *ratios[:2], whole, ratios[2]])
     return rows
+
+
+def _latencies(summaries: Sequence[ArmSummary]) -> Rows:
+    rows = [["arm", "prefill tokens/s", "TTFT ms", "TPOT ms", "chunk gap p50 ms", "p95 ms"]]
+    for one in summaries:
+        prefill, decode = (
+            one.estimates[name] for name in ("prefill_tokens_per_s", "decode_tokens_per_s")
+        )
+        rows.append(
+            [
+                one.name,
+                _number(None if prefill is None else prefill.value, 0),
+                f"{1000 * one.ttft_s:.0f}",
+                _number(None if decode is None else 1000 / decode.value, 1),
+                _ms(one.chunk_gap_p50_s),
+                _ms(one.chunk_gap_p95_s),
+            ]
+        )
+    return rows
+
+
+def _ms(seconds: float | None) -> str:
+    return _number(None if seconds is None else 1000 * seconds, 1)
 
 
 def _laws(summaries: Sequence[ArmSummary]) -> Rows:

@@ -108,6 +108,18 @@ def test_each_seed_has_its_ratio():
     assert summarise(windows, ["plain", "fast"])[1].decode_ratio_by_seed == {"1": 2.0, "2": 2.5}
 
 
+def test_the_median_of_pairs_is_request_by_request():
+    speeds = {1: 4.0, 2: 5.0, 3: 500.0}
+    windows = [
+        one
+        for seed, decode_s in speeds.items()
+        for one in (window(seed=seed, decode_s=10.0), window("fast", seed=seed, decode_s=decode_s))
+    ]
+    plain, fast = summarise(windows, ["plain", "fast"])
+    assert (plain.decode_ratio_median, fast.decode_ratio_median) == (1.0, 2.0)
+    assert fast.ratios["decode"].value == pytest.approx(30 / 509)
+
+
 def test_rounds_are_no_evidence_of_their_own():
     once = [window(prompt=p, seed=s, decode_s=4 + p + s) for p in (0, 1) for s in (1, 2)]
     thrice = [replace(one, round=round_index) for one in once for round_index in (1, 2, 3)]
@@ -195,7 +207,7 @@ def test_a_void_arm_is_said_and_compared_with_nothing():
     assert summaries[1].decode_ratio_by_seed == {}
     [warning] = warnings_of(windows, summaries)
     assert warning == "arm fast is void: law a() ran, b() was asked for"
-    assert tables(summaries)[0][2] == ["fast", "void", *"------"]
+    assert tables(summaries)[0][2] == ["fast", "void", *"-----"]
     one = [replace(windows[0], void="x"), replace(windows[1], void=None)]
     assert summarise(one, ["plain", "fast"])[1].ratios["decode"] is None
 
@@ -224,12 +236,15 @@ def test_other_requests_within_a_block_are_said():
 
 def test_every_table_names_every_arm_that_it_is_about():
     _, summaries = measured()
-    speeds, laws, depths, parts = tables(summaries)
-    assert [row[0] for row in speeds[1:]] == [row[0] for row in parts[1:]] == ["plain", "soft"]
-    assert [row[0] for row in laws[1:]] == [row[0] for row in depths[1:]] == ["soft"]
-    for rows in (speeds, laws, depths, parts):
+    speeds, laws, depths, parts, latencies = tables(summaries)
+    for rows in (speeds, parts, latencies):
+        assert [row[0] for row in rows[1:]] == ["plain", "soft"]
+    for rows in (laws, depths):
+        assert [row[0] for row in rows[1:]] == ["soft"]
+    for rows in tables(summaries):
         assert {len(row) for row in rows} == {len(rows[0])}
     assert speeds[1][3] == "1" and speeds[0][3] == "x plain"
+    assert latencies[1] == ["plain", "0", "8250", "8250.0", "8250.0", "8250.0"]
 
 
 def test_intervals_in_words():

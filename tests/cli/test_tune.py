@@ -1,9 +1,14 @@
 """`leeway tune` on a tiny model, on a clock that only forwards move: what it says and writes."""
 
+import hashlib
 import json
+import os
 import sys
+from pathlib import Path
 
 import pytest
+from tests.support.tiny_heads import tiny_head_spec, write_tiny_head
+from tests.support.tiny_models import tiny_spec
 
 from leeway.backends.openvino.backend import OpenVINOBackend
 
@@ -24,7 +29,8 @@ class Clock:
 def priced(on_tiny, tiny, monkeypatch):
     """The command line with the tiny model as its own draft model, on a clock of set prices.
 
-    A forward of the target takes 1 s and each further row `row_s`, one of the draft model 0.1 s.
+    A forward of the target takes 1 s and each further row `row_s`, one of the draft model 0.1 s,
+    one of a draft head nothing.
     """
     clock = Clock()
     loaded = []
@@ -35,7 +41,7 @@ def priced(on_tiny, tiny, monkeypatch):
         build(self, *args, **options)
 
     def timed(self, inputs):
-        is_target = loaded.index(self) % 2 == 0
+        is_target = loaded.index(self) % 2 == 0 or not os.environ.get("LEEWAY_DRAFT_MODEL")
         num_rows = sum(one.num_logit_rows for one in inputs)
         clock.seconds += 1.0 + clock.row_s * (num_rows - 1) if is_target else 0.1
         return forward(self, inputs)
@@ -161,3 +167,16 @@ def test_no_drafter_is_refused_with_its_origin(leeway):
     outcome = leeway("tune", "--drafter", "none")
     assert outcome.code == 2
     assert "drafter 'none' (from --drafter) leaves nothing to tune" in outcome.err
+
+
+def test_a_draft_head_is_tuned_beyond_its_trained_depth(priced, tiny, monkeypatch):
+    monkeypatch.delenv("LEEWAY_DRAFT_MODEL")
+    digest = hashlib.sha256(Path(tiny).read_bytes()).hexdigest()
+    spec = tiny_head_spec(target=tiny_spec(), num_draft_tokens=100, target_sha256=digest)
+    write_tiny_head(priced.folder / "mine.safetensors", spec)
+    words = ("tune", "-n", "24", "--seeds", "3", "--prompts", "prompts.jsonl", "--dry-run")
+    report = json.loads(priced(*words, "--head", "mine.safetensors", "--json").out)
+    assert report["drafter"] == "mtp" and spec.depth == 3
+    arms = {arm["name"]: arm for arm in report["arms"]}
+    assert len(arms) == 7 and len(arms["depth 5"]["drafted_by_depth"]) == 5
+    assert report["draft_cost"] == pytest.approx(0.05)

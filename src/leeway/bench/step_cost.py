@@ -149,12 +149,14 @@ def measure_steps(
     """Return what verify steps with a full block of draft tokens cost, by sampling and law.
 
     The engine's own drafter is asked as always; where it finds too few tokens the block is filled
-    up with recent ones, so that every step carries `num_speculative_tokens`.
+    up with recent ones and its length is fixed, so that every step carries
+    `num_speculative_tokens`.
     """
     drafter = engine.parts.drafter
     if not drafter.gives_rows:
         drafter = FullBlockDrafter(drafter)
-    timed = Engine(replace(engine.parts, drafter=drafter), engine.config)
+    config = replace(engine.config, draft_length="fixed")
+    timed = Engine(replace(engine.parts, drafter=drafter), config)
     cells = list(itertools.product(settings, laws))
     runs: dict[int, _Times] = {index: _Times() for index in range(len(cells))}
     with _clock_on(type(engine.parts.backend)) as clock:

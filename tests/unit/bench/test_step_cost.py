@@ -1,6 +1,7 @@
 """What is timed, on a table whose forwards take a known time."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from tests.support.tabular_engine import make_engine
@@ -107,6 +108,14 @@ def test_only_steps_with_a_full_block_count(clock):
 
 def test_the_draft_models_forwards_are_forwards_too(clock):
     engine = make_engine(TABLE, drafter="draft_model", draft_table=TABLE)
+    settings = [("T=1", SamplingParams())]
+    [cell] = step_cost.measure_steps(engine, settings, [Acceptance("rejection")], [0, 1], 2)
+    assert cell.forward_s.median == 4 * 101.0
+
+
+def test_an_adaptive_engine_is_measured_with_full_blocks_all_the_same(clock):
+    engine = make_engine(TABLE, drafter="draft_model", draft_table=TABLE)
+    engine.config = replace(engine.config, draft_length="adaptive", draft_cost=9.0)
     settings = [("T=1", SamplingParams())]
     [cell] = step_cost.measure_steps(engine, settings, [Acceptance("rejection")], [0, 1], 2)
     assert cell.forward_s.median == 4 * 101.0

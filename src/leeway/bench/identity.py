@@ -59,6 +59,11 @@ def identity_of(
         "model": {"name": parts.model_name, "sha256": model_sha256},
         "backend": {key: value for key, value in settings.items() if key not in _CHANGING},
         "drafters": {name: dict(facts) for name, facts in drafters.items()},
+        "draft_cost": {  # shortens adaptive drafts
+            arm.spec.name: arm.engine.draft_length.draft_cost
+            for arm in arms
+            if arm.spec.draft_length == "adaptive"
+        },
         "arms": {arm.spec.name: arm.spec.text for arm in arms},
         "first_arm": arms[0].spec.name,
         "workload_sha256": digest_of([prompt.token_ids for prompt in plan.prompts]),

@@ -131,6 +131,13 @@ def test_an_arm_whose_law_was_not_the_one_asked_for_is_void(monkeypatch):
             assert window.void is None
 
 
+def test_the_cost_that_shortens_drafts_is_part_of_the_run():
+    texts = ["plain", "long=rejection@draft_model:3:adaptive", "rejection@draft_model:3"]
+    arms, plan = make_arms(texts), make_plan()
+    [(name, cost)] = identity(arms, plan)["draft_cost"].items()
+    assert name == "long" and cost > 0
+
+
 def test_the_source_digest_sees_any_change_of_a_measured_room(tmp_path):
     (tmp_path / "engine").mkdir()
     (tmp_path / "cli").mkdir()

@@ -18,14 +18,14 @@ _ROWS_AT_ONCE = 512
 class _RowLoss(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: FunctionCtx, states: Tensor, target_states: Tensor, output: Tensor, tv_weight: float
+        ctx: FunctionCtx, states: Tensor, target_probs: Tensor, output: Tensor, tv_weight: float
     ) -> Tensor:
         grad = torch.empty_like(states, dtype=output.dtype)
         total = 0.0
         for first in range(0, len(states), _ROWS_AT_ONCE):
             part = slice(first, first + _ROWS_AT_ONCE)
             logits = (states[part].to(output.dtype) @ output.T).float()
-            probs = (target_states[part].to(output.dtype) @ output.T).float().softmax(-1)
+            probs = target_probs[part]
             log_total = logits.logsumexp(-1, keepdim=True)
             total += float((log_total.squeeze(-1) - (probs * logits).sum(-1)).sum())
             draft = (logits - log_total).exp_()
@@ -44,14 +44,24 @@ class _RowLoss(torch.autograd.Function):
         return grad_total.to(grad.dtype) * grad, None, None, None
 
 
-def row_loss(states: Tensor, target_states: Tensor, output: Tensor, tv_weight: float) -> Tensor:
+def row_loss(states: Tensor, target_probs: Tensor, output: Tensor, tv_weight: float) -> Tensor:
     """Return the loss summed over positions.
 
     Args:
         states: [positions, hidden_size], the head's.
-        target_states: [positions, hidden_size], the target's at the positions predicted.
+        target_probs: [positions, draft vocabulary], the target's rows, see `target_rows`.
         output: [draft vocabulary, hidden_size], rows of the output matrix; no gradient.
         tv_weight: of total variation beside cross-entropy.
     """
-    result: Tensor = _RowLoss.apply(states, target_states, output, tv_weight)  # type: ignore[no-untyped-call]
+    result: Tensor = _RowLoss.apply(states, target_probs, output, tv_weight)  # type: ignore[no-untyped-call]
     return result
+
+
+def target_rows(target_states: Tensor, output: Tensor) -> Tensor:
+    """Return the target's rows over the draft vocabulary, [positions, draft vocabulary].
+
+    Args:
+        target_states: [positions, hidden_size], the target's at the positions predicted.
+        output: [draft vocabulary, hidden_size], rows of the output matrix.
+    """
+    return (target_states.to(output.dtype) @ output.T).float().softmax(-1)

@@ -74,9 +74,7 @@ class Head(nn.Module):
         from true states up to p - d + 1 only.
         """
         cos, sin = _rotary(self.spec, batch.positions, self.rope_factors)
-        embedded = self.embed_norm(
-            functional.embedding(batch.token_ids[:, 1:], self.embed).float()
-        )
+        embedded = self.embed_norm(functional.embedding(batch.token_ids[:, 1:], self.embed).float())
         states = batch.hidden.float()
         caches: list[list[tuple[Tensor, Tensor]]] = [[] for _ in self.layers]
         found = []

@@ -19,7 +19,7 @@ from torch import nn
 
 from leeway.heads.batches import batches, labelled
 from leeway.heads.dataset import Answer
-from leeway.heads.loss import row_loss
+from leeway.heads.loss import row_loss, target_rows
 from leeway.heads.network import Head, Packed
 
 _WARM_UP_STEPS = 50
@@ -159,14 +159,13 @@ def batch_losses(head: Head, batch: Packed, recipe: Recipe) -> tuple[float, torc
     """Return depth 1's loss per position, and the weighted loss of all depths to minimise."""
     with torch.autocast("cpu", torch.bfloat16):
         found = head(batch, recipe.depth)
-    total = torch.zeros(())
-    first = 0.0
-    for step, (states, weight) in enumerate(zip(found, recipe.depth_weights, strict=False)):
-        chosen = labelled(batch, step)
-        loss = row_loss(
-            states[:, :-1][chosen], batch.hidden[:, 1:][chosen], head.output, recipe.tv_weight
-        ) / max(1, int(chosen.sum()))
-        total = total + weight * loss
-        if step == 0:
-            first = float(loss.detach())
-    return first, total
+    # The same positions for all depths, so that the target's rows are had once.
+    chosen = labelled(batch, recipe.depth - 1)
+    number = max(1, int(chosen.sum()))
+    probs = target_rows(batch.hidden[:, 1:][chosen], head.output)
+    losses = [
+        row_loss(states[:, :-1][chosen], probs, head.output, recipe.tv_weight) / number
+        for states in found
+    ]
+    weighted = [weight * loss for weight, loss in zip(recipe.depth_weights, losses, strict=False)]
+    return float(losses[0].detach()), torch.stack(weighted).sum()

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+from numpy.typing import NDArray
 
 from leeway.backends.base import ForwardOutput, SequenceInput
-from leeway.backends.tabular import TabularBackend
+from leeway.backends.tabular import Table, TabularBackend, random_table
+from leeway.backends.tabular_state import state_at
+from leeway.engine.engine import Engine
+from leeway.heads.capture import CaptureDrafter
 from leeway.heads.dataset import Answer
+from tests.support.tabular_engine import make_engine
+
+VOCAB = 5
+ORDER = 2
 
 
 def random_answer(
@@ -34,3 +44,19 @@ class HalfStates(TabularBackend):
         output = super().forward(inputs)
         self._last_hidden = output.hidden % 1024
         return ForwardOutput(output.logits, self._last_hidden)
+
+
+def capturing_engine(
+    table: Table | None = None, eos_token_id: int | None = None, **options: int
+) -> Engine:
+    """Return an engine over a table that captures, with states that fit half precision."""
+    table = table or random_table(VOCAB, ORDER, seed=1)
+    engine = make_engine(table, order=ORDER, eos_token_id=eos_token_id, **options)
+    backend = HalfStates(table, ORDER)
+    return Engine(replace(engine.parts, backend=backend, drafter=CaptureDrafter()), engine.config)
+
+
+def expected_states(tokens: list[int]) -> NDArray[np.float64]:
+    """Return the states of all positions of a text."""
+    rows = [state_at(tokens[: place + 1]).to_row(ORDER) for place in range(len(tokens))]
+    return np.array(rows) % 1024

@@ -23,6 +23,7 @@ VERBS = (
     ("heads",),
     ("heads", "list"),
     ("heads", "inspect"),
+    ("heads", "train"),
     ("demo",),
     ("bench", "run"),
     ("bench", "report"),

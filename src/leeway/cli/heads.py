@@ -1,4 +1,4 @@
-"""`leeway heads`: which draft heads there are, and what is in one."""
+"""`leeway heads`: which draft heads there are, what is in one, and making one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from leeway.cli.call import Call, Screen
+from leeway.cli.heads_train import train
 from leeway.cli.options import takes_settings
 from leeway.core.config import Config
 from leeway.core.errors import ModelError
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 app = App(
     name="heads",
-    help="List draft heads, or look into one.",
+    help="List draft heads, look into one, or make one.",
     help_format="markdown",
     help_flags=["--help", "-h"],
     version_flags=[],
@@ -32,7 +33,7 @@ _DIGITS = 12
 @app.default
 @takes_settings(only=("model", "cache_dir"))
 def default(call: Call) -> None:
-    """List draft heads, or look into one.
+    """List draft heads, look into one, or make one.
 
     Without a further verb: `list`. `--drafter auto` uses a head where one fits the model.
     """
@@ -71,6 +72,9 @@ def inspect(
         screen.print_json(described)
     else:
         _print_inspected(described, screen)
+
+
+app.command(train)
 
 
 def _list(config: Config, screen: Screen) -> None:

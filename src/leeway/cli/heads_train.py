@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from leeway.heads.evaluate import Report
+
+_MAX_DEPTH = 5
 
 
 def option(name: str, metavar: str, meaning: str) -> Parameter:
@@ -39,11 +42,13 @@ def train(
     *,
     prompts: Annotated[
         tuple[Path, ...],
-        option(
-            "--prompts",
-            "PATH",
-            "JSON-lines file with prompts (field prompt, question, text or instruction); may be "
-            "repeated. What evaluation sets hold is dropped.",
+        Parameter(
+            name="--prompts",
+            metavar="PATH",
+            negative="",
+            show_default=False,
+            help="JSON-lines file with prompts (field prompt, question, text or instruction); may "
+            "be repeated. What evaluation sets hold is dropped.",
         ),
     ] = (),
     own_turns: Annotated[
@@ -78,18 +83,24 @@ def train(
     about two hours for a model of 135 million parameters.
     """
     config, screen = call.resolve()
+    _check_numbers(
+        least_0={"--own-turns": own_turns, "--stdlib": stdlib, "--seed": seed},
+        least_1={
+            "--answer-positions": answer_positions,
+            "--positions": positions,
+            "--draft-vocab": draft_vocab,
+            "--depth": depth,
+        },
+    )
+    if depth > _MAX_DEPTH:
+        raise ConfigError(f"--depth is {depth}; allowed: 1 to {_MAX_DEPTH}")
     _check_torch()
     from leeway.heads.make import Plan, make_head
     from leeway.heads.train import Recipe
     from leeway.models.heads import made_heads
 
-    for name, value in (("--positions", positions), ("--answer-positions", answer_positions)):
-        if value < 1:
-            raise ConfigError(f"{name} is {value}; allowed: 1 or more")
-    if not 1 <= depth <= 5:
-        raise ConfigError(f"--depth is {depth}; allowed: 1 to 5")
     heads = made_heads(config.engine.cache_dir)
-    stem = Path(model).stem
+    stem = _head_name(model)
     plan = Plan(
         model=model,
         work=work or heads / "work" / stem,
@@ -108,13 +119,31 @@ def train(
     _show(config, screen, plan.out, report)
 
 
+def _head_name(model: str) -> str:
+    """Return what a model's head is called: its own name, without what tells a file's kind."""
+    return Path(model).expanduser().absolute().name.lower().removesuffix(".gguf")
+
+
+def _check_numbers(least_0: Mapping[str, int], least_1: Mapping[str, int]) -> None:
+    """Refuse numbers that mean nothing.
+
+    Raises:
+        ConfigError: one is too small.
+    """
+    for least, numbers in ((0, least_0), (1, least_1)):
+        for name, value in numbers.items():
+            if value < least:
+                raise ConfigError(f"{name} is {value}; allowed: {least} or more")
+
+
 class _Stages:
-    """Shows how far each stage is: a bar on a terminal, else a line at its begin."""
+    """Shows how far each stage is: a bar on a terminal, else a line at its begin and each tenth."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
         self._bars: Bars | None = None
         self._tasks: dict[str, TaskID | None] = {}
+        self._tenths: dict[str, int] = {}
 
     def __enter__(self) -> _Stages:
         return self
@@ -129,6 +158,10 @@ class _Stages:
         task = self._tasks[stage]
         if self._bars is not None and task is not None:
             self._bars.update(task, completed=min(done, total))
+        tenth = min(10, 10 * done // max(total, 1))
+        if self._bars is None and tenth > self._tenths.get(stage, 0):
+            self._tenths[stage] = tenth
+            self._screen.note(f"{stage}: {10 * tenth} %")
 
     def _begin(self, stage: str, total: int) -> TaskID | None:
         if not self._screen.is_live:

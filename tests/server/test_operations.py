@@ -166,6 +166,12 @@ def test_health_when_ready(client):
         assert body[block]["enabled"] is False and body[block]["positions_decided"] == 0
 
 
+def test_health_tells_of_the_draft_head_in_use(service):
+    service.engine.parts.drafter_settings = {"name": "a-head", "depth": 3}
+    drafter = used_client(service).get("/health").json()["drafter"]
+    assert drafter["head"] == {"name": "a-head", "depth": 3}
+
+
 def test_health_names_what_engaged_with_the_receipts_numbers(service):
     body = used_client(service).get("/health").json()
     engaged = {(one["law"], one["drafter"]): one for one in body["acceptance"]["engaged"]}

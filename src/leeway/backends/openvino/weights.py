@@ -90,9 +90,11 @@ def weight_node(encoded: EncodedMatrix, *, is_shared: bool = False) -> ov.Node:
     """Return a graph node that yields the matrix, [out_features, in_features], as float32.
 
     With `is_shared` the graph reads the codes where they lie, so that several graphs can hold one
-    matrix; the caller must keep `encoded` as long as any of them runs.
+    matrix; the caller must keep `encoded` as long as any of them runs. Read-only codes are copied:
+    the runtime refuses them.
     """
     kind, codes, scales = encoded.kind, encoded.codes, encoded.scales
+    is_shared = is_shared and codes.flags.writeable
     if kind == "f32":
         return ops.constant(codes, shared_memory=is_shared)
     if kind == "f16":

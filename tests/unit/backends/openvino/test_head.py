@@ -133,20 +133,28 @@ class TestBits:
         head.check_integrity()
 
 
-def test_shares_the_targets_embedding_without_a_copy() -> None:
-    target = ArrayFiles("qwen2")
-    backend = OpenVINOBackend(target, num_threads=1)
-    shared = OpenVINOHead(ArrayHead("qwen2"), target, embedding=backend.embedding, num_threads=1)
-    own = OpenVINOHead(ArrayHead("qwen2"), target, num_threads=1)
-    assert (shared.describe()["shares_embedding"], own.describe()["shares_embedding"]) == (
-        True,
-        False,
-    )
-    same(one_shot(shared, 50), one_shot(own, 50))
-    bare = ArrayHead("qwen2", optional=("embed",))
-    with_own = OpenVINOHead(bare, target, embedding=backend.embedding, num_threads=1)
-    assert with_own.describe()["shares_embedding"] is False
-    assert not np.array_equal(one_shot(with_own, 50)[0], one_shot(own, 50)[0])
+@pytest.mark.parametrize("weights", ["int8", "int4", "16bit", "f32"])
+def test_shares_the_targets_embedding_whatever_its_form(weights: str) -> None:
+    target, settings = ArrayFiles("qwen2"), {"weights": weights, "num_threads": 1}
+    embedding = OpenVINOBackend(target, **settings).embedding
+    shared = OpenVINOHead(ArrayHead("qwen2"), target, embedding=embedding, **settings)
+    own = OpenVINOHead(ArrayHead("qwen2"), target, **settings)
+    told = [head.describe()["shares_embedding"] for head in (shared, own)]
+    assert told == [True, False]
+    expected = one_shot(own, 50)
+    same(one_shot(shared, 50), expected)
+    embedding.codes[...] = embedding.codes[::-1].copy()
+    assert not np.array_equal(one_shot(shared, 50)[0], expected[0])  # the very memory, no copy
+
+
+def test_a_head_with_an_embedding_of_its_own_uses_that() -> None:
+    target = ArrayFiles()
+    embedding = OpenVINOBackend(target, num_threads=1).embedding
+    head = OpenVINOHead(ArrayHead(optional=("embed",)), target, embedding=embedding, num_threads=1)
+    assert head.describe()["shares_embedding"] is False
+    logits, _ = one_shot(head, 50)
+    expected, _ = reference_head(ArrayHead(optional=("embed",)), target, STATES[:50], IDS[1:51])
+    assert np.abs(logits - expected).mean() < 0.1
 
 
 def test_the_target_runs_on_when_its_files_are_gone() -> None:

@@ -14,10 +14,12 @@ from tests.support.tiny_models import (
 )
 
 from leeway.core.errors import ConfigError, ModelError
+from leeway.core.types import SamplingParams
 from leeway.heads import make
 from leeway.heads.dataset import Answer, read_answers
 from leeway.heads.make import Plan, draft_vocabulary, make_head, new_head
 from leeway.heads.train import Recipe
+from leeway.llm import LLM
 from leeway.models.head_file import HeadFile
 from leeway.models.heads import find_head, open_head
 from leeway.models.open import open_model
@@ -73,6 +75,19 @@ def test_the_head_file_fits_its_model_and_no_other(made, tmp_path):
         open_head(str(plan.out), other)
     assert all(0 < value < 1 for value in report.sampled + report.full)
     assert len(report.sampled) == 2 and report.num_positions > 0
+
+
+def test_the_made_head_drafts_for_its_model(made):
+    plan, _, _ = made
+    settings = {"model": plan.model, "cache_dir": plan.cache_dir, "kv_memory": "16MiB"}
+    sampling = SamplingParams(temperature=0.0, max_tokens=24)
+    plain = LLM(drafter="none", **settings).generate("hello world", sampling)[0]
+    with LLM(drafter="mtp", head=str(plan.out), num_speculative_tokens=3, **settings) as llm:
+        drafted = llm.generate("hello world", sampling)[0]
+    assert drafted.token_ids == plain.token_ids
+    assert drafted.receipt.tally.num_draft_tokens > 10
+    with LLM(drafter="auto", **settings) as llm:
+        assert llm.engine.parts.drafter.name == "mtp"
 
 
 def test_the_file_tells_how_it_was_made(made):

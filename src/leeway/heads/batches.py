@@ -50,7 +50,7 @@ def packed_rows(
 def batches(
     answers: Sequence[Answer], *, row_len: int, rows: int, seed: int, num_done: int = 0
 ) -> Iterator[tuple[Packed, int]]:
-    """Yield one epoch of (batch, real positions in it), without its first `num_done` batches."""
+    """Yield (batch, labelled positions) of one epoch, without its first `num_done` batches."""
     packed = packed_rows(answers, row_len, np.random.default_rng(seed))
     for first in range(num_done * rows, len(packed), rows):
         yield pack(answers, packed[first : first + rows], row_len)
@@ -59,13 +59,13 @@ def batches(
 def pack(
     answers: Sequence[Answer], rows: Sequence[Sequence[Piece]], row_len: int
 ) -> tuple[Packed, int]:
-    """Return the rows as tensors, and how many positions are real."""
+    """Return the rows as tensors, and how many positions have a label at depth 1."""
     size = answers[0].hidden.shape[1]
     token_ids = np.zeros((len(rows), row_len + 1), np.int64)
     hidden = np.zeros((len(rows), row_len, size), np.float16)
     segments = np.full((len(rows), row_len), -1, np.int64)
     positions = np.zeros((len(rows), row_len), np.int64)
-    num_real = 0
+    places = np.zeros((len(rows), row_len), np.int64)
     for index, row in enumerate(rows):
         at = 0
         for number, (which, first, length) in enumerate(row):
@@ -76,16 +76,19 @@ def pack(
             hidden[index, place] = answer.hidden[first : first + length]
             segments[index, place] = number
             positions[index, place] = np.arange(length)
+            places[index, place] = np.arange(length) + first - answer.start
             at += length
-        num_real += at
-    tensors = (torch.from_numpy(array) for array in (token_ids, hidden, segments, positions))
-    return Packed(*tensors), num_real
+    arrays = (token_ids, hidden, segments, positions, places)
+    batch = Packed(*(torch.from_numpy(array) for array in arrays))
+    return batch, int(labelled(batch, 0).sum())
 
 
 def labelled(batch: Packed, step: int) -> torch.Tensor:
-    """Return [rows, length - 1]: whether depth step + 1 at p has true input and a label.
+    """Return [rows, length - 1]: whether depth step + 1 at p is drafted in use and has a label.
 
-    The label is the target's row at p + 1, which must belong to the same answer.
+    Drafts begin with the answer's second token, its first one given: what is drafted deeper has as
+    many drafted tokens before it. The label is the target's row at p + 1, in the same answer.
     """
     here, there = batch.segments[:, :-1], batch.segments[:, 1:]
-    return (here >= 0) & (here == there) & (batch.positions[:, :-1] >= step)
+    is_whole = (here >= 0) & (here == there) & (batch.positions[:, :-1] >= step)
+    return is_whole & (batch.places[:, :-1] >= step - 1)

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from leeway.heads.batches import Piece, labelled, pack, packed_rows
+from leeway.heads.batches import labelled, pack, packed_rows
 from leeway.heads.dataset import Answer
 from leeway.heads.network import Head
 
@@ -60,7 +60,7 @@ def evaluate(
     draft_token_ids: Tensor,
     *,
     depth: int,
-    row_len: int = 256,
+    row_len: int = 512,
     num_rows: int = 48,
 ) -> Report:
     """Measure a head on answers that it was not trained on.
@@ -80,11 +80,10 @@ def evaluate(
     covered = 0.0
     for first in range(0, len(rows), 8):
         batch, _ = pack(answers, rows[first : first + 8], row_len)
-        places = _places(answers, rows[first : first + 8], row_len)
         with torch.autocast("cpu", torch.bfloat16):
             found = head(batch, depth)
         for step, states in enumerate(found):
-            chosen = labelled(batch, step) & (places[:, :-1] >= step - 1)
+            chosen = labelled(batch, step)
             draft_states, target_states = states[:, :-1][chosen], batch.hidden[:, 1:][chosen]
             counts[step] += len(draft_states)
             for start in range(0, len(draft_states), _ROWS_AT_ONCE):
@@ -97,22 +96,6 @@ def evaluate(
     means = (sums / counts).tolist()
     sampled, full, greedy = (tuple(round(value, 4) for value in row) for row in means)
     return Report(sampled, full, greedy, round(covered / float(counts[0]), 4), int(counts[0]))
-
-
-def _places(answers: Sequence[Answer], rows: Sequence[Sequence[Piece]], row_len: int) -> Tensor:
-    """Return [rows, row_len], place within the answer, 0 its first token; negative in the prompt.
-
-    A draft of depth d at position p goes on from the token at p + 2 - d, which must be of the
-    answer; the state in front of that token is at least the prompt's last.
-    """
-    places = torch.zeros(len(rows), row_len, dtype=torch.int64)
-    for index, row in enumerate(rows):
-        at = 0
-        for which, first, length in row:
-            begin = first - answers[which].start
-            places[index, at : at + length] = torch.arange(begin, begin + length)
-            at += length
-    return places
 
 
 def _probs(states: Tensor, output: Tensor) -> Tensor:

@@ -25,13 +25,16 @@ class Packed:
         token_ids: [rows, length + 1].
         hidden: [rows, length, hidden_size], the target's states.
         segments: [rows, length], which answer of its row a position belongs to; -1 is padding.
-        positions: [rows, length], place within the answer.
+        positions: [rows, length], place within the answer's row, prompt included.
+        places: [rows, length], place within the answer's text: 0 its first token, negative in the
+            prompt.
     """
 
     token_ids: Tensor
     hidden: Tensor
     segments: Tensor
     positions: Tensor
+    places: Tensor
 
 
 class Head(nn.Module):

@@ -32,7 +32,7 @@ class Recipe:
 
     Attributes:
         depth: depths trained, at most as many as there are depth weights.
-        num_positions: positions to train on in all, repetitions counted.
+        num_positions: positions of answers to train on in all, repetitions counted.
         row_len: positions of a packed row.
         rows: rows of a batch.
         matrix_lr, vector_lr: peak learning rates of Muon and AdamW.
@@ -42,8 +42,8 @@ class Recipe:
 
     depth: int = 3
     num_positions: int = 5_000_000
-    row_len: int = 256
-    rows: int = 8
+    row_len: int = 512
+    rows: int = 4
     matrix_lr: float = 0.02
     vector_lr: float = 2e-3
     depth_weights: tuple[float, ...] = (1.0, 0.7, 0.5, 0.35, 0.25)
@@ -73,7 +73,7 @@ class Trainer:
         matrices = [one for one in head.parameters() if one.ndim == 2]
         vectors = [one for one in head.parameters() if one.ndim != 2]
         self._optimisers: list[torch.optim.Optimizer] = [
-            torch.optim.Muon(matrices, lr=recipe.matrix_lr, weight_decay=0.01),
+            torch.optim.Muon(matrices, lr=recipe.matrix_lr, weight_decay=0.0),
             torch.optim.AdamW(vectors, lr=recipe.vector_lr, betas=(0.9, 0.95), weight_decay=0.0),
         ]
         self._peaks = (recipe.matrix_lr, recipe.vector_lr)
@@ -87,13 +87,13 @@ class Trainer:
     ) -> State:
         """Train until the recipe's positions are reached."""
         saved = time.monotonic()
-        for batch, num_real in self._stream(answers):
+        for batch, num_labelled in self._stream(answers):
             started = time.monotonic()
             loss = self._step(batch)
             state = self.state
             state.num_steps += 1
             state.num_batches += 1
-            state.num_positions += num_real
+            state.num_positions += num_labelled
             state.seconds += time.monotonic() - started
             state.losses.append(loss)
             on_step(state)

@@ -42,9 +42,9 @@ def test_order_and_windows_change_with_the_seed_and_only_with_it():
 def test_labels_are_the_answer_s_own_next_states(step):
     answers = marked_answers()
     rows = packed_rows(answers, ROW_LEN, np.random.default_rng(3))
-    batch, num_real = pack(answers, rows, ROW_LEN)
+    batch, num_labelled = pack(answers, rows, ROW_LEN)
     pieces = [piece for row in rows for piece in row]
-    assert num_real == sum(length for _, _, length in pieces)
+    assert num_labelled == sum(length - 1 for _, _, length in pieces)
     chosen = labelled(batch, step)
     assert int(chosen.sum()) == sum(max(length - 1 - step, 0) for _, _, length in pieces)
     for row, place in chosen.nonzero().tolist():
@@ -58,12 +58,22 @@ def test_labels_are_the_answer_s_own_next_states(step):
 
 def test_places_count_from_each_piece_and_padding_belongs_to_nothing():
     answers = marked_answers((5, 40))
-    batch, num_real = pack(answers, [[(0, 0, 5), (1, 3, 30)]], ROW_LEN)
-    assert num_real == 35
+    batch, num_labelled = pack(answers, [[(0, 0, 5), (1, 3, 30)]], ROW_LEN)
+    assert num_labelled == 33
     assert batch.positions[0, :35].tolist() == [*range(5), *range(30)]
     assert batch.segments[0].tolist() == [0] * 5 + [1] * 30 + [-1] * 29
     assert not labelled(batch, 0)[0, 34:].any()
     assert batch.token_ids[0, 35] == 2033  # the last position's own next token
+
+
+def test_prompts_are_read_and_not_learnt():
+    answers = [marked_answer(1, 20, start=8)]
+    batch, num_labelled = pack(answers, [[(0, 2, 18)]], ROW_LEN)
+    assert batch.places[0, :18].tolist() == list(range(-6, 12))
+    first = [int(labelled(batch, step).nonzero()[0, 1]) for step in range(3)]
+    # Position 8 is the answer's first token; the pair in front of it drafts the second one.
+    assert [batch.hidden[0, place, 1] for place in first] == [7, 8, 9]
+    assert num_labelled == int(labelled(batch, 0).sum()) == 12
 
 
 @pytest.mark.parametrize("num_done", [0, 1, 3, 99])

@@ -63,8 +63,8 @@ def packed(spec, rows=ROWS):
         random_answer(generator, length, spec.hidden_size, spec.vocab_size)
         for length in (7, 9, 11, 5, 4)
     ]
-    batch, num_real = pack(answers, rows, ROW_LEN)
-    assert num_real == sum(length for row in rows for _, _, length in row)
+    batch, num_labelled = pack(answers, rows, ROW_LEN)
+    assert num_labelled == sum(length - 1 for row in rows for _, _, length in row)
     return replace(batch, hidden=batch.hidden.float())
 
 

@@ -1,8 +1,8 @@
 """Training: batches in, a better head out, with checkpoints that a later run goes on from.
 
-AdamW for vectors, Muon (orthogonalised momentum) for matrices: with little data and few steps it
-learns more from each. The schedule counts positions, so an interrupted run ends where it would
-have; more positions asked for later begin a new descent from the checkpoint.
+AdamW with small batches and a low rate: training begins near a good solution (see `start`), which
+coarse steps spoil faster than they improve it. The schedule counts positions, so an interrupted run
+ends where it would have; more positions asked for later begin a new descent from the checkpoint.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from leeway.heads.dataset import Answer
 from leeway.heads.loss import row_loss, target_rows
 from leeway.heads.network import Head, Packed
 
-_WARM_UP_STEPS = 50
+_WARM_UP_STEPS = 100
 _CHECKPOINT_EVERY_S = 120.0
 
 
@@ -35,7 +35,7 @@ class Recipe:
         num_positions: positions of answers to train on in all, repetitions counted.
         row_len: positions of a packed row.
         rows: rows of a batch.
-        matrix_lr, vector_lr: peak learning rates of Muon and AdamW.
+        learning_rate: at its peak.
         depth_weights: weight of each depth's loss.
         tv_weight: of total variation beside cross-entropy.
     """
@@ -43,9 +43,8 @@ class Recipe:
     depth: int = 3
     num_positions: int = 5_000_000
     row_len: int = 512
-    rows: int = 4
-    matrix_lr: float = 0.02
-    vector_lr: float = 2e-3
+    rows: int = 1
+    learning_rate: float = 8e-5
     depth_weights: tuple[float, ...] = (1.0, 0.7, 0.5, 0.35, 0.25)
     tv_weight: float = 1.0
 
@@ -63,20 +62,16 @@ class State:
 
 
 class Trainer:
-    """Owns the head's optimisers and the place in the data."""
+    """Owns the head's optimiser and the place in the data."""
 
     def __init__(self, head: Head, recipe: Recipe, checkpoint: Path) -> None:
         """Take up the checkpoint if there is one."""
         assert recipe.depth <= len(recipe.depth_weights)
         self.head, self.recipe, self.checkpoint = head, recipe, checkpoint
         self.state = State()
-        matrices = [one for one in head.parameters() if one.ndim == 2]
-        vectors = [one for one in head.parameters() if one.ndim != 2]
-        self._optimisers: list[torch.optim.Optimizer] = [
-            torch.optim.Muon(matrices, lr=recipe.matrix_lr, weight_decay=0.0),
-            torch.optim.AdamW(vectors, lr=recipe.vector_lr, betas=(0.9, 0.95), weight_decay=0.0),
-        ]
-        self._peaks = (recipe.matrix_lr, recipe.vector_lr)
+        self._optimiser = torch.optim.AdamW(
+            head.parameters(), lr=recipe.learning_rate, betas=(0.9, 0.99), weight_decay=0.0
+        )
         if checkpoint.exists():
             self._load()
 
@@ -108,18 +103,18 @@ class Trainer:
     def save(self) -> None:
         """Write the checkpoint; an interrupted write leaves the last one."""
         part = self.checkpoint.with_suffix(".part")
-        optimisers = [one.state_dict() for one in self._optimisers]
-        torch.save(
-            {"head": self.head.state_dict(), "optimisers": optimisers, "state": asdict(self.state)},
-            part,
-        )
+        saved = {
+            "head": self.head.state_dict(),
+            "optimiser": self._optimiser.state_dict(),
+            "state": asdict(self.state),
+        }
+        torch.save(saved, part)
         part.replace(self.checkpoint)
 
     def _load(self) -> None:
         saved: dict[str, Any] = torch.load(self.checkpoint, weights_only=True)
         self.head.load_state_dict(saved["head"])
-        for optimiser, one in zip(self._optimisers, saved["optimisers"], strict=True):
-            optimiser.load_state_dict(one)
+        self._optimiser.load_state_dict(saved["optimiser"])
         self.state = State(**saved["state"])
 
     def _stream(self, answers: Sequence[Answer]) -> Iterator[tuple[Packed, int]]:
@@ -136,16 +131,13 @@ class Trainer:
 
     def _step(self, batch: Packed) -> float:
         """Take one step; return the loss per position, of depth 1 alone."""
-        share = self._schedule()
-        for optimiser, peak in zip(self._optimisers, self._peaks, strict=True):
-            for group in optimiser.param_groups:
-                group["lr"] = peak * share
-            optimiser.zero_grad()
+        for group in self._optimiser.param_groups:
+            group["lr"] = self.recipe.learning_rate * self._schedule()
+        self._optimiser.zero_grad()
         first, total = batch_losses(self.head, batch, self.recipe)
         torch.autograd.backward(total)
         nn.utils.clip_grad_norm_(self.head.parameters(), 1.0)
-        for optimiser in self._optimisers:
-            optimiser.step()
+        self._optimiser.step()
         return first
 
     def _schedule(self) -> float:

@@ -18,7 +18,7 @@ VOCAB = 24
 SPEC = tiny_spec(
     num_layers=1, hidden_size=32, num_heads=2, num_kv_heads=1, ffn_size=48, vocab_size=VOCAB
 )
-RECIPE = Recipe(depth=2, num_positions=3000, row_len=32, rows=4)
+RECIPE = Recipe(depth=2, num_positions=3000, row_len=32, rows=4, learning_rate=0.01)
 SHORT = replace(RECIPE, num_positions=1300)
 
 

@@ -4,14 +4,19 @@ MODEL ?= smollm2-135m-instruct
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: setup setup-dev serve demo test check clean
+.PHONY: setup setup-train setup-dev serve demo test check clean
 
 setup: .venv/.installed
+setup-train: .venv/.installed-train
 setup-dev: .venv/.installed-dev
 
 .venv/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(PIP) --editable .
+	touch $@
+
+.venv/.installed-train: .venv/.installed
+	$(PIP) --editable '.[train]'
 	touch $@
 
 .venv/.installed-dev: .venv/.installed

@@ -32,7 +32,8 @@ def warp(logits: FloatArray, params: SamplingParams) -> Rows:
     Raises:
         BackendError: a row has no largest finite logit.
     """
-    if not np.isfinite(logits.max(axis=-1)).all():
+    largest = logits.max(axis=-1)
+    if not np.isfinite(largest).all():
         raise BackendError(
             "the model's logits are not finite behind this text; check the model file's checksum, "
             "or milder penalties and biases"
@@ -42,9 +43,11 @@ def warp(logits: FloatArray, params: SamplingParams) -> Rows:
         return pack([(best[i : i + 1], np.ones(1)) for i in range(len(best))])
     top_k = 0 if params.top_k >= logits.shape[-1] else params.top_k
     if not top_k and params.top_p == 1.0 and params.min_p == 0.0:
-        probs, entropies = softmax_and_entropy(logits, params.temperature)
+        probs, entropies = softmax_and_entropy(logits, params.temperature, largest)
         return Rows(probs, entropies=entropies)
-    return pack([_truncate(row, params, top_k) for row in logits])
+    return pack(
+        [_truncate(row, peak, params, top_k) for row, peak in zip(logits, largest, strict=True)]
+    )
 
 
 def softmax(logits: FloatArray, temperature: float = 1.0) -> FloatArray:
@@ -53,14 +56,18 @@ def softmax(logits: FloatArray, temperature: float = 1.0) -> FloatArray:
 
 
 def softmax_and_entropy(
-    logits: FloatArray, temperature: float = 1.0
+    logits: FloatArray, temperature: float = 1.0, largest: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """Return softmax rows and their entropies in nats, [num_rows].
+
+    `largest` are the rows' largest logits, [num_rows], where they are known.
 
     With z the scaled logits below their largest and Z the sum of exp(z), H = log Z - sum p z: no
     logarithm over the vocabulary is needed.
     """
-    scaled: FloatArray = logits - logits.max(axis=-1, keepdims=True)
+    if largest is None:
+        largest = logits.max(axis=-1)
+    scaled: FloatArray = logits - largest[..., None]
     if temperature != 1.0:
         scaled *= 1.0 / temperature
     probs = np.exp(scaled)
@@ -75,6 +82,8 @@ def softmax_and_entropy(
 
 def pack(rows: list[tuple[IntArray, FloatArray]]) -> Rows:
     """Return rows given as (token_ids, probs) over their common, ascending columns."""
+    if len(rows) == 1:
+        return Rows(rows[0][1][None], rows[0][0])
     token_ids = union([ids for ids, _ in rows])
     probs = np.zeros((len(rows), len(token_ids)))
     for index, (ids, values) in enumerate(rows):
@@ -90,13 +99,21 @@ def union(id_arrays: list[IntArray]) -> IntArray:
     return np.flatnonzero(present)
 
 
-def _truncate(row: FloatArray, params: SamplingParams, top_k: int) -> tuple[IntArray, FloatArray]:
+def _truncate(
+    row: FloatArray, largest: float, params: SamplingParams, top_k: int
+) -> tuple[IntArray, FloatArray]:
     """Return the kept tokens of one row, ascending, and their probabilities.
 
     Sorts values only, which is several times faster than sorting indices; what reaches the last
     kept value is kept, the lower ids first where several equal it.
     """
-    ids = _largest(row, top_k) if top_k else _reachable(row, params)
+    total = 1.0
+    if top_k:
+        ids = _largest(row, top_k)
+    else:
+        if params.top_p < 1.0:
+            total = _total(row, largest, params.temperature)
+        ids = _reachable(row, largest, total, params)
     scaled = row[ids].astype(np.float64) / params.temperature
     ordered = -np.sort(-scaled)
     if top_k:
@@ -104,7 +121,7 @@ def _truncate(row: FloatArray, params: SamplingParams, top_k: int) -> tuple[IntA
     probs = np.exp(ordered - ordered[0])
     num_kept = len(ordered)
     if params.top_p < 1.0:
-        total = probs.sum() if top_k else _total(row, params.temperature)
+        total = float(probs.sum()) if top_k else total
         before = np.cumsum(probs) - probs
         num_kept = int(np.searchsorted(before, params.top_p * total, side="left"))
     if params.min_p > 0.0:
@@ -134,27 +151,25 @@ def _largest(row: FloatArray, top_k: int) -> IntArray:
     return np.flatnonzero(row >= bound)
 
 
-def _reachable(row: FloatArray, params: SamplingParams) -> IntArray:
+def _reachable(row: FloatArray, largest: float, total: float, params: SamplingParams) -> IntArray:
     """Return a superset of what top-p and min-p keep, never empty.
 
     Tokens below (1 - top_p) / vocab_size have less mass together than top-p may cut, so the rest
-    already reaches top_p.
+    already reaches top_p. `total` is the row's `_total` where there is a top-p.
     """
-    largest = float(row.max())
     log_share = -np.inf
     if params.top_p < 1.0:
-        log_total = np.log(_total(row, params.temperature))
-        log_share = np.log((1.0 - params.top_p) / len(row)) + log_total
+        log_share = np.log((1.0 - params.top_p) / len(row)) + np.log(total)
     if params.min_p > 0.0:
         log_share = max(log_share, np.log(params.min_p))
-    bound = largest + params.temperature * min(log_share, 0.0)
+    bound = float(largest) + params.temperature * min(log_share, 0.0)
     slack = 1e-4 * max(1.0, abs(bound))
     return np.flatnonzero(row >= bound - slack)
 
 
-def _total(row: FloatArray, temperature: float) -> float:
+def _total(row: FloatArray, largest: float, temperature: float) -> float:
     """Return the sum over the row of exp((logit - largest) / temperature)."""
-    scaled = row - row.max()
+    scaled = row - largest
     if temperature != 1.0:
         scaled *= 1.0 / temperature
     return float(np.exp(scaled, out=scaled).sum(dtype=np.float64))

@@ -136,3 +136,14 @@ def test_logits_are_not_changed():
     ):
         warp(logits, params)
     assert np.array_equal(logits, before)
+
+
+@pytest.mark.parametrize("options", [{"top_k": 5}, {"top_p": 0.9}, {"min_p": 0.1}, {}])
+def test_a_row_alone_is_what_it_is_among_others(options):
+    logits = np.random.default_rng(4).normal(size=(3, 900)).astype(np.float32) * 4
+    params = SamplingParams(temperature=0.7, **options)
+    together = full(warp(logits, params), 900)
+    for row, line in zip(together, logits, strict=True):
+        alone = warp(line[None], params)
+        assert np.array_equal(full(alone, 900)[0], row)
+        assert alone.token_ids is None or (np.diff(alone.token_ids) > 0).all()

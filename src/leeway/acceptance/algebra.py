@@ -37,6 +37,11 @@ def positive_part(rows: Array) -> Array:
     return namespace(rows).clip(rows, 0.0, None)
 
 
+def only_where(mask: Array, rows: Array) -> Array:
+    """Return rows with 0 outside the mask; a product takes half the time of a choice."""
+    return rows * namespace(rows).astype(mask, rows.dtype)
+
+
 def at(rows: Array, columns: Array) -> Array:
     """Return the entry of each row at its column.
 

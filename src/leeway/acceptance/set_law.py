@@ -27,6 +27,7 @@ from leeway.acceptance.algebra import (
     namespace,
     normalise,
     one_hot,
+    only_where,
     positive_part,
     total,
 )
@@ -103,7 +104,7 @@ class SetLaw(Rule):
         if self.off_set == "coin":
             base = self._base(rows, mask)
             return base + total(q - base)[..., None] * residual(rows)
-        inside = namespace(p).where(mask, q, 0.0)
+        inside = only_where(mask, q)
         eta = total(q - inside)[..., None]
         return inside + eta * (one_hot(most_likely(p), p) if self.off_set == "argmax" else p)
 
@@ -116,7 +117,7 @@ class SetLaw(Rule):
             return total(self._base(rows, mask))
         if self.off_set == "pi":
             return total(xp.where(mask, q, xp.minimum(q, self._eta(rows, mask)[..., None] * p)))
-        return total(xp.where(mask, q, 0.0))
+        return total(only_where(mask, q))
 
     def total_variation(self, rows: RowPair) -> Array:
         """Return the sum over T of (q - (1 - eta) p)+; coin: of (base - p)+; argmax: of (e - p)+.
@@ -150,7 +151,7 @@ class SetLaw(Rule):
         return None if self.reads_raw_rows else rows.target_entropies
 
     def _eta(self, rows: RowPair, mask: Array) -> Array:
-        return total(namespace(mask).where(mask, 0.0, rows.draft_probs))
+        return total(only_where(~mask, rows.draft_probs))
 
     def _base(self, rows: RowPair, mask: Array) -> Array:
         """Return q a under the coin: q on T, min(q, p/l) off it."""

@@ -57,3 +57,12 @@ def test_gathering_and_point_masses():
     assert algebra.most_likely(np.array([0.4, 0.4, 0.2])) == 0
     assert algebra.peak(rows).tolist() == [0.9, 0.6]
     assert algebra.positive_part(np.array([-1.0, 2.0])).tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+def test_only_where_keeps_the_very_numbers_inside_and_zero_outside(dtype):
+    rows = np.array([[0.1, 0.7, 0.2], [0.3, 0.3, 0.4]], dtype=dtype)
+    mask = np.array([[True, False, True], [False, False, False]])
+    kept = algebra.only_where(mask, rows)
+    assert kept.dtype == dtype
+    assert np.array_equal(kept, np.where(mask, rows, dtype(0)))

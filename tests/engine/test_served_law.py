@@ -16,7 +16,7 @@ from tests.support.tabular_engine import ask, make_engine, run_all, token_ids
 
 from leeway.acceptance.base import RowPair
 from leeway.acceptance.registry import build_law
-from leeway.backends.tabular import random_table
+from leeway.backends.tabular import TabularBackend, random_table
 from leeway.core.rng import Purpose
 from leeway.core.types import Acceptance, Draft, Rows, SamplingParams
 from leeway.drafters.draft_model import ModelDrafter
@@ -121,6 +121,25 @@ def test_exact_laws_with_point_mass_drafts(acceptance, drafter):
     table, _ = tables(2, seed=3)
     law = served_law(table, None, acceptance, drafter=drafter, k=3, max_tokens=6)
     assert distance(law, target_law(table, 6)) < 1e-12
+
+
+@pytest.mark.parametrize("scale", [0.0, 0.5, 2.0])
+@pytest.mark.parametrize("acceptance", EXACT, ids=label)
+def test_drafts_may_be_drawn_at_another_temperature(acceptance, scale):
+    table, draft_table = tables(3, seed=7)
+
+    def run(coins):
+        drafter = ModelDrafter(TabularBackend(draft_table, 1), 3, temperature_scale=scale)
+        engine = make_engine(
+            table,
+            drafter=drafter,
+            acceptance=acceptance,
+            num_speculative_tokens=2,
+            make_coins=lambda _: coins,
+        )
+        return token_ids(run_all(engine, ask(PROMPT, max_tokens=4, seed=0))["a"])
+
+    assert distance(enumerate_outcomes(run), target_law(table, 4)) < 1e-12
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)

@@ -122,6 +122,7 @@ def test_answers_have_ids_of_their_own_and_one_fingerprint(client):
         {"acceptance": Acceptance("block")},
         {"draft_length": "adaptive"},
         {"draft_cost": 0.2},
+        {"draft_temperature": 0.5},
     ):
         other = client_of(FakeService(EngineConfig(**change)))
         assert ask(other)["system_fingerprint"] != first["system_fingerprint"]

@@ -59,6 +59,7 @@ def identity_of(
         "model": {"name": parts.model_name, "sha256": model_sha256},
         "backend": {key: value for key, value in settings.items() if key not in _CHANGING},
         "drafters": {name: dict(facts) for name, facts in drafters.items()},
+        "draft_temperature": arms[0].engine.config.draft_temperature,
         "draft_cost": {  # shortens adaptive drafts
             arm.spec.name: arm.engine.draft_length.draft_cost
             for arm in arms

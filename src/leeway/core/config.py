@@ -81,6 +81,7 @@ class EngineConfig:
     draft_weights: WeightsName = "int8"
     num_speculative_tokens: int = 3
     draft_length: DraftLengthName = "fixed"
+    draft_temperature: float = 1.0
     draft_cost: float | None = None
     acceptance: Acceptance = field(default_factory=Acceptance)
     cache_dir: Path = field(default_factory=default_cache_dir)

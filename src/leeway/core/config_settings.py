@@ -204,6 +204,14 @@ _DRAFTING = (
         choices=DRAFT_LENGTHS,
     ),
     Setting(
+        "draft_temperature",
+        "drafting",
+        "Draft at this multiple of the request's temperature; 0 drafts greedily.",
+        read.non_negative,
+        1.0,
+        metavar="X",
+    ),
+    Setting(
         "draft_cost",
         "drafting",
         "What a draft token adds to a verify step, in plain steps; `leeway tune` measures it.",
@@ -267,14 +275,7 @@ _LAW = (
 )
 
 _SERVER = (
-    Setting(
-        "host",
-        "server",
-        "Address to listen on.",
-        read.text,
-        "127.0.0.1",
-        metavar="ADDRESS",
-    ),
+    Setting("host", "server", "Address to listen on.", read.text, "127.0.0.1", metavar="ADDRESS"),
     Setting(
         "port",
         "server",

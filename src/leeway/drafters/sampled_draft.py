@@ -1,20 +1,20 @@
 """A draft under construction: from a drafter's logits to tokens and the rows they were drawn from.
 
 In: logits one row after the other, over the target's vocabulary or over some of its ids. Out: a
-`Draft`. Rows are made exactly as the target's are: the request's penalties, temperature, top-k,
-top-p and min-p, in the same order; where the drafter knows only some ids, all others have
-probability zero. Knows neither models nor caches.
+`Draft`. Rows are made as the target's are: the request's penalties, temperature (perhaps scaled),
+top-k, top-p and min-p, in the same order; where the drafter knows only some ids, all
+others have probability zero. Knows neither models nor caches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from leeway.core.rng import Purpose
-from leeway.core.types import Draft, FloatArray, IntArray, Rows
+from leeway.core.types import Draft, FloatArray, IntArray, Rows, SamplingParams
 from leeway.drafters.base import DraftAsk
 from leeway.sampling import penalties
 from leeway.sampling.warp import pack, softmax, warp
@@ -22,9 +22,10 @@ from leeway.sampling.warp import pack, softmax, warp
 
 @dataclass(slots=True)
 class SampledDraft:
-    """Tokens drawn so far for one ask."""
+    """Tokens drawn so far for one ask, at `temperature_scale` times the request's temperature."""
 
     ask: DraftAsk
+    temperature_scale: float
     token_ids: list[int] = field(default_factory=list, init=False)
     _rows: list[Rows] = field(default_factory=list, init=False)
     _raw_probs: list[FloatArray] = field(default_factory=list, init=False)
@@ -47,7 +48,7 @@ class SampledDraft:
             whole = _spread(logits, ids, vocab_size, -np.inf)
             changed = penalties.penalise(whole, ask.sampling, history, ())
             logits = changed if ids is None else changed[:, ids]
-        rows = warp(logits, ask.sampling)
+        rows = warp(logits, self._sampling())
         column = ask.coins.draw(
             rows.probs[0], step=ask.step, row=len(self.token_ids), purpose=Purpose.DRAFT
         )
@@ -55,6 +56,13 @@ class SampledDraft:
             rows = Rows(rows.probs, ids if rows.token_ids is None else ids[rows.token_ids])
         self.token_ids.append(column if rows.token_ids is None else int(rows.token_ids[column]))
         self._rows.append(rows)
+
+    def _sampling(self) -> SamplingParams:
+        """Return how drafts are drawn."""
+        sampling = self.ask.sampling
+        if self.temperature_scale == 1.0:
+            return sampling
+        return replace(sampling, temperature=sampling.temperature * self.temperature_scale)
 
     def finish(self) -> Draft:
         """Return the draft, empty where nothing was drawn."""

@@ -125,7 +125,8 @@ def build_drafter(  # noqa: PLR0917
     if config.drafter == "none":
         return NoDrafter()
     if head_files is not None:
-        return MTPDrafter(_head(head_files, files, target, config), target.vocab_size)
+        head = _head(head_files, files, target, config)
+        return MTPDrafter(head, target.vocab_size, temperature_scale=config.draft_temperature)
     if config.drafter in {"ngram", "auto"}:
         return NGramDrafter()
     if config.draft_model is None:
@@ -138,7 +139,7 @@ def build_drafter(  # noqa: PLR0917
         )
     # As many slots as the target, so that a request the target admits always fits here too.
     backend = _backend(files, config, config.draft_weights, target.capacity_tokens)
-    return ModelDrafter(backend, target.vocab_size)
+    return ModelDrafter(backend, target.vocab_size, temperature_scale=config.draft_temperature)
 
 
 def _head(

@@ -39,6 +39,7 @@ def health_body(
             "engaged": engine.parts.drafter.name,
             "num_speculative_tokens": config.engine.num_speculative_tokens,
             "draft_length": config.engine.draft_length,
+            "draft_temperature": config.engine.draft_temperature,
         }
         if engine.parts.drafter_settings:
             body["drafter"]["head"] = dict(engine.parts.drafter_settings)

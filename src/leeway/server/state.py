@@ -77,6 +77,7 @@ class ServerState:
                 "num_speculative_tokens": engine.config.num_speculative_tokens,
                 "draft_length": engine.config.draft_length,
                 "draft_cost": engine.config.draft_cost,
+                "draft_temperature": engine.config.draft_temperature,
             }
             digest = hashlib.sha256(msgspec.json.encode(facts, order="deterministic"))
             self._fingerprint = "fp_" + digest.hexdigest()[:12]

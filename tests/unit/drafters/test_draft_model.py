@@ -55,6 +55,20 @@ def test_rows_are_the_models_and_tokens_are_drawn_from_them(backend, sampling):
         context.append(token_id)
 
 
+@pytest.mark.parametrize("scale", [0.5, 0.0])
+def test_rows_at_another_temperature_are_still_those_drawn_from(backend, scale):
+    asked = SamplingParams(temperature=0.8, top_k=3)
+    drafter = ModelDrafter(backend, backend.vocab_size, temperature_scale=scale)
+    same = ModelDrafter(backend, backend.vocab_size)
+    (draft,) = drafter.propose([ask([1, 2], sampling=asked)])
+    cooler = SamplingParams(temperature=0.8 * scale, top_k=3)
+    (wanted,) = same.propose([ask([1, 2], sampling=cooler)])
+    assert draft.token_ids == wanted.token_ids
+    np.testing.assert_array_equal(draft.rows.probs, wanted.rows.probs)
+    if scale == 0:
+        assert draft.rows.probs.max(axis=1).tolist() == [1.0] * len(draft.token_ids)
+
+
 @pytest.mark.parametrize("num_kept", [0, 1, 2, 3])
 def test_the_cache_follows_commit_and_rollback(backend, num_kept):
     drafter = ModelDrafter(backend, VOCAB)

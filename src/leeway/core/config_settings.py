@@ -207,7 +207,7 @@ _DRAFTING = (
         "draft_temperature",
         "drafting",
         "Draft at this multiple of the request's temperature; 0 drafts greedily.",
-        read.non_negative,
+        read.zero_or(0.01, 100),
         1.0,
         metavar="X",
     ),

@@ -128,6 +128,18 @@ def non_negative(raw: object) -> float:
     return value
 
 
+def zero_or(low: float, high: float) -> Reader:
+    """Return a reader of 0 or a number from `low` to `high`, both included."""
+
+    def read(raw: object) -> float:
+        value = number(raw)
+        if value != 0 and not low <= value <= high:
+            raise ValueError(f"is out of range; give 0, or {low:g} to {high:g}")
+        return value
+
+    return read
+
+
 def optional(reader: Reader) -> Reader:
     """Return a reader that also takes `off` and `none`, which both mean unset."""
 

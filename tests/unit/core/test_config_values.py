@@ -53,6 +53,17 @@ def test_numbers_below_zero_refused():
         read.non_negative(-0.1)
 
 
+@pytest.mark.parametrize("raw", ["1e-40", 0.009, -0.5, 101, "1e300"])
+def test_numbers_between_zero_and_the_least_refused(raw):
+    with pytest.raises(ValueError, match=r"give 0, or 0\.01 to 100"):
+        read.zero_or(0.01, 100)(raw)
+
+
+@pytest.mark.parametrize("raw", [0, "0", 0.01, "1", 100])
+def test_zero_and_what_lies_in_the_range_are_read(raw):
+    assert read.zero_or(0.01, 100)(raw) == float(raw)
+
+
 def test_integers_and_numbers():
     assert read.integer(0, 9)("7") == 7
     assert read.number("-0.5") == -0.5

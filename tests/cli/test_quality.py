@@ -1,9 +1,14 @@
 """`quality martingale` from words to a verdict, on a tiny model."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from tests.support.tiny_models import write_tiny_gguf
+
+from leeway.cli.quality import _Found, _verdict
+from leeway.core.receipt import Receipt, Tally
+from leeway.quality.martingale import MartingaleTest, UniformityTest
 
 BARE = ["quality", "martingale", "-n", "24", "--max-num-seqs", "4"]
 TEST = [*BARE, "--tokens", "300"]
@@ -94,3 +99,34 @@ def test_people_read_lines(on_tiny):
 def test_what_cannot_be_tested_is_refused(on_tiny, words, complaint):
     outcome = on_tiny(*BARE, *words)
     assert outcome.code == 2 and complaint in outcome.err and outcome.out == ""
+
+
+SEEN_NOTHING = MartingaleTest(20, 900, 0, 0.3, 0.76, 0.01, (-0.02, 0.04), 0.05, None)
+LIKELIER = replace(SEEN_NOTHING, z=4.0, p_value=6e-5, bias=0.125)
+WITH_OUTSIDE = replace(SEEN_NOTHING, num_outside=7)
+EVEN, UNEVEN = (UniformityTest(900, 50, 49.0, p_value) for p_value in (0.4, 1e-7))
+
+
+@pytest.mark.parametrize(
+    ("test", "pit", "begin"),
+    [
+        (SEEN_NOTHING, EVEN, "not rejected at 1 %: nothing seen"),
+        (SEEN_NOTHING, None, "not rejected at 1 %: nothing seen"),
+        (SEEN_NOTHING, UNEVEN, "not rejected at 1 % by log p, but by PIT (p = 1e-07): tokens lie"),
+        (WITH_OUTSIDE, EVEN, "not rejected at 1 %, but 7 tokens without probability"),
+        (LIKELIER, EVEN, "rejected at 1 %: likelier than the target's own text by 0.1250 nats"),
+        (LIKELIER, UNEVEN, "rejected at 1 %: likelier"),
+    ],
+    ids=["nothing", "no-pit", "pit", "outside", "likelier", "both"],
+)
+@pytest.mark.parametrize("guarantee", ["exact_distribution", "none"])
+def test_the_verdict_leaves_out_nothing_that_was_seen(test, pit, begin, guarantee):
+    """In particular it never says that nothing was seen beside a PIT that saw something."""
+    receipt = Receipt("x", {}, guarantee, "token", "mtp", 3, 0, 1.0, Tally(), ())
+    verdict = _verdict(_Found(receipt, Tally(), 0, test, pit))
+    assert verdict.startswith(begin)
+    has_seen = test.rejects or pit is UNEVEN
+    assert ("a fault, or one seed in a hundred" in verdict) == (
+        has_seen and guarantee == "exact_distribution"
+    )
+    assert ("promise" in verdict) == (has_seen == (guarantee == "exact_distribution"))

@@ -250,15 +250,29 @@ def _print_tests(out: Console, test: MartingaleTest, pit: UniformityTest | None)
 
 
 def _verdict(found: _Found) -> str:
-    test = found.martingale
+    from leeway.quality.martingale import SIGNIFICANCE
+
+    test, pit = found.martingale, found.uniformity
     promises = found.receipt.guarantee == "exact_distribution"
-    if not test.rejects:
+    if test.rejects:
+        side = "likelier" if test.bias > 0 else "less likely"
+        seen = (
+            f"rejected at 1 %: {side} than the target's own text by {abs(test.bias):.4f} nats a "
+            "token"
+        )
+    elif pit is not None and pit.p_value < SIGNIFICANCE:
+        seen = (
+            f"not rejected at 1 % by log p, but by PIT (p = {pit.p_value:.3g}): tokens lie "
+            "elsewhere in the target's rows than its own would"
+        )
+    else:
         verdict = "not rejected at 1 %: nothing seen that the target's own text would not show"
+        if test.num_outside:
+            verdict = (
+                f"not rejected at 1 %, but {test.num_outside} tokens without probability in the "
+                "target's rows were not tested"
+            )
         return verdict if promises else f"{verdict}; the law does not promise it"
-    side = "likelier" if test.bias > 0 else "less likely"
-    verdict = (
-        f"rejected at 1 %: {side} than the target's own text by {abs(test.bias):.4f} nats a token"
-    )
     if promises:
-        return f"{verdict}, although the law promises it: a fault, or one seed in a hundred"
-    return f"{verdict}, as a law without that guarantee may be"
+        return f"{seen}, although the law promises it: a fault, or one seed in a hundred"
+    return f"{seen}, as a law without that guarantee may be"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from leeway.heads.evaluate import Report
 
 _MAX_DEPTH = 5
+_MAX_SEED = 2**32 - 1  # an answer's seed is this one and its prompt's place behind it
 
 
 def option(name: str, metavar: str, meaning: str) -> Parameter:
@@ -94,6 +95,8 @@ def train(
     )
     if depth > _MAX_DEPTH:
         raise ConfigError(f"--depth is {depth}; allowed: 1 to {_MAX_DEPTH}")
+    if seed > _MAX_SEED:
+        raise ConfigError(f"--seed is {seed}; allowed: 0 to {_MAX_SEED}")
     _check_torch()
     from leeway.heads.make import Plan, make_head
     from leeway.heads.train import Recipe

@@ -43,6 +43,7 @@ from leeway.models.base import ModelFiles
 from leeway.models.head_file import SUFFIX
 from leeway.models.open import open_model
 
+PROMPTS = "prompts.json"
 OnProgress = Callable[[str, int, int], None]
 """Told (stage, done, of how many)."""
 
@@ -93,6 +94,7 @@ def make_head(
         LeewayError: the model or a prompt file cannot be used, or there is nothing to train on.
     """
     _check_out(plan.out)
+    _check_prompt_files(plan)
     target = open_model(plan.model, cache_dir=plan.cache_dir, on_progress=on_fetch)
     _take_work_folder(plan.work, target)
     if num_stored(plan.work) < plan.num_answer_positions:
@@ -166,13 +168,30 @@ def _check_out(path: Path) -> None:
         raise ConfigError(f"cannot write a head to {str(path)!r}: {error.strerror}") from None
 
 
+def _check_prompt_files(plan: Plan) -> None:
+    """Read the prompt files before anything slow, unless an earlier run has done so.
+
+    Raises:
+        ConfigError: one cannot be read, or a line of it is no prompt.
+    """
+    if not (plan.work / PROMPTS).exists():
+        for path in plan.prompt_files:
+            for _ in file_prompts(path):
+                pass
+
+
 def _take_work_folder(work: Path, target: ModelFiles) -> None:
     """Make the folder, or see that it is this model's: states of two models must not mix.
 
     Raises:
-        ConfigError: it belongs to another model.
+        ConfigError: it belongs to another model, or cannot be made.
     """
-    work.mkdir(parents=True, exist_ok=True)
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"work folder {str(work)!r} cannot be made: {error.strerror}; name another with --work"
+        ) from None
     path = work / "target.json"
     own = {"name": target.name, "sha256": target.sha256()}
     if not path.exists():
@@ -225,7 +244,7 @@ def _encoded(llm: LLM, text: str) -> tuple[int, ...]:
 
 def _prompt_texts(plan: Plan, llm: LLM, on_progress: OnProgress) -> list[str]:
     """Return the prompts of an earlier run, or gather them and write them down."""
-    path = plan.work / "prompts.json"
+    path = plan.work / PROMPTS
     if path.exists():
         texts: list[str] = json.loads(path.read_text(encoding="utf-8"))["texts"]
         return texts
@@ -247,7 +266,7 @@ def _prompt_texts(plan: Plan, llm: LLM, on_progress: OnProgress) -> list[str]:
 
 def _summary(plan: Plan, training: list[Answer], state: State, report: Report) -> dict[str, Any]:
     """Return what the head file tells of its making."""
-    prompts = json.loads((plan.work / "prompts.json").read_text(encoding="utf-8"))
+    prompts = json.loads((plan.work / PROMPTS).read_text(encoding="utf-8"))
     return {
         "prompts": prompts["counts"],
         "prompts_dropped": prompts["num_dropped"],

@@ -50,6 +50,7 @@ def test_help_tells_what_is_needed(leeway):
         (["--own-turns", "-1"], "--own-turns is -1; allowed: 0 or more"),
         (["--stdlib", "-1"], "--stdlib is -1; allowed: 0 or more"),
         (["--seed", "-1"], "--seed is -1; allowed: 0 or more"),
+        (["--seed", str(2**32)], "--seed is 4294967296; allowed: 0 to 4294967295"),
         (["--stdlbi", "1"], "--stdlbi"),
     ],
     ids=lambda one: "".join(one) if isinstance(one, list) else "",

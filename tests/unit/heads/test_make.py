@@ -135,6 +135,26 @@ def test_a_third_run_may_train_longer(made):
     assert training["positions"] >= 600
 
 
+def test_a_work_folder_that_cannot_be_made_is_refused(made, tmp_path):
+    plan, _, _ = made
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match="cannot be made: File exists; name another with --work"):
+        make_head(replace(plan, work=tmp_path / "file"))
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"), [(None, "cannot read prompts"), ('{"x": 1}', "line 1 has no text")]
+)
+def test_a_prompt_file_is_refused_before_the_model_is_even_opened(tmp_path, content, complaint):
+    path = tmp_path / "bad.jsonl"
+    if content is not None:
+        path.write_text(content)
+    plan = plan_for(tmp_path, tmp_path / "no-such-model", prompt_files=(path,))
+    with pytest.raises(ConfigError, match=complaint):
+        make_head(plan)
+    assert not plan.work.exists()
+
+
 def test_a_work_folder_of_another_model_is_refused(made, tmp_path):
     plan, _, _ = made
     other = write_tiny_hf_folder(tmp_path / "other", seed=2)

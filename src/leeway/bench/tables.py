@@ -65,10 +65,6 @@ def sample_text(summary: ArmSummary) -> str:
     )
 
 
-def _number(value: float | None, digits: int) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
-
-
 def _speeds(summaries: Sequence[ArmSummary]) -> Rows:
     first = summaries[0]
     ratio = f"x {first.name}"
@@ -78,11 +74,11 @@ def _speeds(summaries: Sequence[ArmSummary]) -> Rows:
             rows.append([one.name, "void", *("-" for _ in rows[0][2:])])
             continue
         found = (one.estimates[name] for name in SPEEDS[:2])
-        decode, whole = (_number(None if it is None else it.value, 1) for it in found)
+        decode, whole = (number_text(None if it is None else it.value, 1) for it in found)
         ratios = ["1", "1", "1"]
         if one is not first:
             ratios = [interval_text(one.ratios[name]) for name in ("decode", "end_to_end")]
-            ratios.insert(1, _number(one.decode_ratio_median, 2))
+            ratios.insert(1, number_text(one.decode_ratio_median, 2))
         rows.append([one.name, one.guarantee, decode, *ratios[:2], whole, ratios[2]])
     return rows
 
@@ -96,9 +92,9 @@ def _latencies(summaries: Sequence[ArmSummary]) -> Rows:
         rows.append(
             [
                 one.name,
-                _number(None if prefill is None else prefill.value, 0),
+                number_text(None if prefill is None else prefill.value, 0),
                 f"{1000 * one.ttft_s:.0f}",
-                _number(None if decode is None else 1000 / decode.value, 1),
+                number_text(None if decode is None else 1000 / decode.value, 1),
                 _ms(one.chunk_gap_p50_s),
                 _ms(one.chunk_gap_p95_s),
             ]
@@ -107,7 +103,7 @@ def _latencies(summaries: Sequence[ArmSummary]) -> Rows:
 
 
 def _ms(seconds: float | None) -> str:
-    return _number(None if seconds is None else 1000 * seconds, 1)
+    return number_text(None if seconds is None else 1000 * seconds, 1)
 
 
 def _laws(summaries: Sequence[ArmSummary]) -> Rows:
@@ -119,10 +115,10 @@ def _laws(summaries: Sequence[ArmSummary]) -> Rows:
                     one.name,
                     interval_text(one.estimates["tokens_per_verify_step"]),
                     interval_text(one.estimates["draft_acceptance_rate"], 3),
-                    _number(one.rates["kept_draft_rate"], 3),
-                    _number(one.rates["deferral_rate"], 3),
+                    number_text(one.rates["kept_draft_rate"], 3),
+                    number_text(one.rates["deferral_rate"], 3),
                     interval_text(one.estimates["loss_tv_mean"], 4),
-                    _number(one.loss["total_variation_max"], 2),
+                    number_text(one.loss["total_variation_max"], 2),
                 ]
             )
     return rows
@@ -134,7 +130,7 @@ def _depths(summaries: Sequence[ArmSummary]) -> Rows:
     for one in summaries:
         if one.depths and one.void is None:
             cells = [
-                f"{_number(depth.accepted_rate, 3)} ({_number(depth.expected_rate, 3)})"
+                f"{number_text(depth.accepted_rate, 3)} ({number_text(depth.expected_rate, 3)})"
                 for depth in one.depths
             ]
             rows.append([one.name, *cells, *("-" for _ in range(most - len(cells)))])

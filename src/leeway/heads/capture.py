@@ -1,7 +1,7 @@
 """Capture: what the target saw while it answered, as training data.
 
 `CaptureDrafter` takes the place of a drafter that reads hidden states and drafts nothing: what it
-is shown is exactly what a draft head will be shown. Finished sequences go to a `Shard` on disk.
+is shown is exactly what a draft head will be shown. `dataset` keeps finished answers on disk.
 """
 
 from __future__ import annotations

@@ -144,9 +144,12 @@ def _describe(error: CycloptsError) -> str:
         return f"unexpected argument {word!r}{hint}; `--help` behind the verb shows what fits"
     if isinstance(error, UnknownCommandError) and error.unused_tokens:
         word = error.unused_tokens[0]
+        above = " ".join(error.command_chain or ())
+        verb = _VERBS.get(above)
+        known = verb if isinstance(verb, App) else _VERBS
         kind = "flag" if word.startswith("-") else "verb"
-        hint = did_you_mean(word, _VERBS if kind == "verb" else _GLOBAL_FLAGS)
-        return f"unknown {kind} {word!r}{hint}; `leeway --help` lists all"
+        hint = did_you_mean(word, known if kind == "verb" else _GLOBAL_FLAGS)
+        return f"unknown {kind} {word!r}{hint}; `{f'leeway {above}'.strip()} --help` lists all"
     return str(error)
 
 

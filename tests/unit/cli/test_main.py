@@ -10,6 +10,7 @@ from leeway.core.errors import BackendError
     ("words", "parts"),
     [
         (["vrsion"], ["unknown verb 'vrsion'", "did you mean 'version'?", "leeway --help"]),
+        (["bench", "rnu"], ["unknown verb 'rnu'", "did you mean 'run'?", "`leeway bench --help`"]),
         (["--jsn", "version"], ["unknown flag '--jsn'", "did you mean '--json'?"]),
         (["config", "show", "--prt", "1"], ["--prt", "Did you mean --port?"]),
         (["models", "pul"], ["unexpected argument 'pul'", "did you mean 'pull'?"]),

@@ -97,6 +97,8 @@ def test_ctrl_c_shows_what_was_measured_and_the_same_command_goes_on(on_tiny, pr
         (["-a", "x=opt:alpha=0.5@ngram"], "arm 'x=opt:alpha=0.5@ngram': law 'opt' reads"),
         (["-a", "x=block@draft_model"], "give --draft-model NAME as well"),
         (["-a", "x=block@mtp"], "drafter 'mtp' (from --arm) needs a draft head"),
+        (["--head", "h", "-a", "x=block@ngram"], "head 'h' (from --head) is used by no arm"),
+        (["--draft-model", "m"], "draft_model 'm' (from --draft-model) is used by no arm"),
         (["--rounds", "0"], "--rounds 0 is out of range"),
         (["--prompt-len", "0"], "--prompt-len 0 is out of range"),
         (["--limit", "0"], "--limit 0 is out of range"),

@@ -46,6 +46,7 @@ def load_arms(
         LeewayError: a model, head or drafter cannot be had, or a law cannot work with it.
     """
     _check_draft_model(config, specs)
+    _check_used(config, specs)
     files = open_model(config.model, cache_dir=config.cache_dir, on_progress=on_progress)
     bare = replace(config, drafter="none", draft_model=None, head=None, acceptance=Acceptance())
     engine = load_engine(bare, on_progress)
@@ -80,6 +81,19 @@ def _check_draft_model(config: EngineConfig, specs: Sequence[ArmSpec]) -> None:
             raise ConfigError(
                 f"arm {spec.name!r} drafts with a draft model; give --draft-model NAME as well",
                 param="draft_model",
+            )
+
+
+def _check_used(config: EngineConfig, specs: Sequence[ArmSpec]) -> None:
+    """Refuse a head or draft model that was typed and that no arm would draft with."""
+    used = {spec.drafter for spec in specs}
+    for name, takers in (("head", {"mtp", "auto"}), ("draft_model", {"draft_model"})):
+        value, origin = getattr(config, name), config.origin(name)
+        if value is not None and origin.layer == "flag" and not used & takers:
+            raise ConfigError(
+                f"{name} {value!r} (from {origin}) is used by no arm; drop it, or add an arm like "
+                f"rejection@{'mtp' if name == 'head' else name}:3",
+                param=name,
             )
 
 

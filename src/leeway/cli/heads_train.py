@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,86 +23,68 @@ _MAX_DEPTH = 5
 _MAX_SEED = 2**32 - 1  # an answer's seed is this one and its prompt's place behind it
 
 
-def option(name: str, metavar: str, meaning: str) -> Parameter:
-    """Return a flag of this verb."""
+def _flag(name: str, metavar: str, meaning: str) -> Parameter:
     return Parameter(name=name, metavar=metavar, help=meaning)
+
+
+_MODEL = Parameter(
+    help="A name that `leeway models` lists, a GGUF file or a safetensors folder.",
+    show_default=False,
+)
+_PROMPTS = Parameter(
+    name="--prompts",
+    metavar="PATH",
+    negative="",
+    show_default=False,
+    help="JSON-lines file with prompts (field prompt, question, text or instruction); may be "
+    "repeated. What evaluation sets hold is dropped.",
+)
+_OWN_TURNS = _flag("--own-turns", "N", "User turns that the model writes itself.")
+_STDLIB = _flag("--stdlib", "N", "Most prompts about Python's standard library.")
+_ANSWERS = _flag("--answer-positions", "N", "Positions of the model's own answers to collect.")
+_POSITIONS = _flag("--positions", "N", "Positions to train on, repetitions counted.")
+_DEPTH = _flag("--depth", "N", "Depths to train.")
+_VOCAB = _flag("--draft-vocab", "N", "Tokens that can be drafted: the most frequent ones.")
+_SEED = _flag("--seed", "N", "Of everything random.")
+_WORK = _flag("--work", "PATH", "Work folder; an interrupted run goes on there.")
+_OUT = _flag("--out", "PATH", "The head file.")
 
 
 @takes_settings(only=("cache_dir",))
 def train(
     call: Call,
-    model: Annotated[
-        str,
-        Parameter(
-            help="A name that `leeway models` lists, a GGUF file or a safetensors folder.",
-            show_default=False,
-        ),
-    ],
+    model: Annotated[str, _MODEL],
     /,
     *,
-    prompts: Annotated[
-        tuple[Path, ...],
-        Parameter(
-            name="--prompts",
-            metavar="PATH",
-            negative="",
-            show_default=False,
-            help="JSON-lines file with prompts (field prompt, question, text or instruction); may "
-            "be repeated. What evaluation sets hold is dropped.",
-        ),
-    ] = (),
-    own_turns: Annotated[
-        int, option("--own-turns", "N", "User turns that the model writes itself.")
-    ] = 2000,
-    stdlib: Annotated[
-        int, option("--stdlib", "N", "Most prompts about Python's standard library.")
-    ] = 1000,
-    answer_positions: Annotated[
-        int,
-        option("--answer-positions", "N", "Positions of the model's own answers to collect."),
-    ] = 800_000,
-    positions: Annotated[
-        int, option("--positions", "N", "Positions to train on, repetitions counted.")
-    ] = 5_000_000,
-    depth: Annotated[int, option("--depth", "N", "Depths to train.")] = 3,
-    draft_vocab: Annotated[
-        int, option("--draft-vocab", "N", "Tokens that can be drafted: the most frequent ones.")
-    ] = 8192,
-    seed: Annotated[int, option("--seed", "N", "Of everything random.")] = 0,
-    work: Annotated[
-        Path | None,
-        option("--work", "PATH", "Work folder; an interrupted run goes on there."),
-    ] = None,
-    out: Annotated[Path | None, option("--out", "PATH", "The head file.")] = None,
+    prompts: Annotated[tuple[Path, ...], _PROMPTS] = (),
+    own_turns: Annotated[int, _OWN_TURNS] = 2000,
+    stdlib: Annotated[int, _STDLIB] = 1000,
+    answer_positions: Annotated[int, _ANSWERS] = 800_000,
+    positions: Annotated[int, _POSITIONS] = 5_000_000,
+    depth: Annotated[int, _DEPTH] = 3,
+    draft_vocab: Annotated[int, _VOCAB] = 8192,
+    seed: Annotated[int, _SEED] = 0,
+    work: Annotated[Path | None, _WORK] = None,
+    out: Annotated[Path | None, _OUT] = None,
 ) -> None:
     """Make a draft head for a model from nothing but the model itself.
 
     The model answers prompts, its hidden states are kept, and a head is trained to foretell them.
     Needs the extra `train` (`pip install 'leeway-llm[train]'`). An interrupted run goes on where it
-    was; larger numbers in a later run add answers or training. On two CPU cores the defaults take
-    about two hours for a model of 135 million parameters.
+    was; larger numbers in a later run add answers or training. Takes hours.
     """
     config, screen = call.resolve()
-    _check_numbers(
-        least_0={"--own-turns": own_turns, "--stdlib": stdlib, "--seed": seed},
-        least_1={
-            "--answer-positions": answer_positions,
-            "--positions": positions,
-            "--draft-vocab": draft_vocab,
-            "--depth": depth,
-        },
-    )
-    if depth > _MAX_DEPTH:
-        raise ConfigError(f"--depth is {depth}; allowed: 1 to {_MAX_DEPTH}")
-    if seed > _MAX_SEED:
-        raise ConfigError(f"--seed is {seed}; allowed: 0 to {_MAX_SEED}")
+    _check_range(0, **{"own-turns": own_turns, "stdlib": stdlib})
+    _check_range(1, **{"answer-positions": answer_positions, "positions": positions})
+    _check_range(1, **{"draft-vocab": draft_vocab})
+    _check_range(1, _MAX_DEPTH, depth=depth)
+    _check_range(0, _MAX_SEED, seed=seed)
     _check_torch()
     from leeway.heads.make import Plan, make_head
     from leeway.heads.train import Recipe
     from leeway.models.heads import made_heads
 
-    heads = made_heads(config.engine.cache_dir)
-    stem = _head_name(model)
+    heads, stem = made_heads(config.engine.cache_dir), _head_name(model)
     plan = Plan(
         model=model,
         work=work or heads / "work" / stem,
@@ -127,16 +108,16 @@ def _head_name(model: str) -> str:
     return Path(model).expanduser().absolute().name.lower().removesuffix(".gguf")
 
 
-def _check_numbers(least_0: Mapping[str, int], least_1: Mapping[str, int]) -> None:
-    """Refuse numbers that mean nothing.
+def _check_range(least: int, most: int | None = None, **numbers: int) -> None:
+    """Refuse flags out of range; `numbers` by flag, without its two dashes.
 
     Raises:
-        ConfigError: one is too small.
+        ConfigError: one is out of range.
     """
-    for least, numbers in ((0, least_0), (1, least_1)):
-        for name, value in numbers.items():
-            if value < least:
-                raise ConfigError(f"{name} is {value}; allowed: {least} or more")
+    allowed = f"{least} or more" if most is None else f"{least} to {most}"
+    for name, value in numbers.items():
+        if value < least or (most is not None and value > most):
+            raise ConfigError(f"--{name} is {value}; allowed: {allowed}")
 
 
 class _Stages:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 _CHOSEN_HERE = ("num_speculative_tokens", "draft_length", "draft_cost")
 _MEASURED_UNDER = ("model", "drafting", "law", "sampling")
+_PROMPTS = Parameter(
+    metavar="FILE", help="Prompts as JSON lines, instead of a few of the project's own."
+)
 _MAX_TOKENS = 64
 _NUM_PROMPTS = 4
 _BUSY_SHARE = 0.5
@@ -38,12 +41,7 @@ def tune(
         int, Parameter(metavar="N", help="Longest draft to measure, in tokens.")
     ] = 5,
     seeds: Annotated[int, Parameter(metavar="N", help="Seeds that every arm runs with.")] = 5,
-    prompts: Annotated[
-        Path | None,
-        Parameter(
-            metavar="FILE", help="Prompts as JSON lines, instead of a few of the project's own."
-        ),
-    ] = None,
+    prompts: Annotated[Path | None, _PROMPTS] = None,
     dry_run: Annotated[
         bool,
         Parameter(negative="", show_default=False, help="Measure and print, but write nothing."),
@@ -69,12 +67,10 @@ def tune(
         save_settings(file, values)
     report: dict[str, Any] = {
         **facts,
+        **_outcome(tuning),
         "load_before": load_before,
         "load_after": read_load(),
         "is_busy": _is_busy(load_before),
-        "arms": [_as_json(result) for result in tuning.results],
-        "draft_cost": tuning.draft_cost,
-        "winner": tuning.winner.arm.name if tuning.winner else None,
         "settings": values,
         "saved_to": str(file) if is_saved else None,
     }
@@ -84,6 +80,15 @@ def tune(
         _print(report, tuning, screen)
         for line in (*_verdict(tuning, values, file, dry_run), *_caveats(config, values)):
             screen.out().print(line)
+
+
+def _outcome(tuning: Tuning) -> dict[str, Any]:
+    """Return what was measured, for machines."""
+    return {
+        "arms": [_as_json(result) for result in tuning.results],
+        "draft_cost": tuning.draft_cost,
+        "winner": tuning.winner.arm.name if tuning.winner else None,
+    }
 
 
 def _check(call: Call, config: Config, max_depth: int, num_seeds: int) -> None:

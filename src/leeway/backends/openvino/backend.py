@@ -23,6 +23,9 @@ ROW_SHAPES = ("stable", "fast")
 class OpenVINOBackend:
     """A decoder on OpenVINO; see `backends.base.Backend` for the contract."""
 
+    block_len = BLOCK_LEN
+    exact_rollback = True
+
     def __init__(
         self,
         files: ModelFiles,
@@ -51,9 +54,7 @@ class OpenVINOBackend:
         self.vocab_size = spec.vocab_size
         self.hidden_size = spec.hidden_size
         self.context_len = spec.context_len
-        self.block_len = BLOCK_LEN
         self.prefill_chunk_len = prefill_chunk_len
-        self.exact_rollback = True
         compiled = compile_model(
             partial(build_graph, files), weights=weights, kv_cache=kv_cache, num_threads=num_threads
         )

@@ -23,6 +23,8 @@ from leeway.models.head_base import HeadFiles
 class OpenVINOHead:
     """A multi-token-prediction head; see `backends.base.DraftHead` for the contract."""
 
+    draft_token_ids: IntArray | None
+
     def __init__(
         self,
         head_files: HeadFiles,
@@ -39,18 +41,14 @@ class OpenVINOHead:
         """Build and compile the head.
 
         `embedding` is the target backend's own, which a head without one then shares; otherwise
-        the target's embedding is encoded a second time. Every position has the same logits to the
-        bit however many rows share its forward.
+        it is encoded again. Logits do not depend on the rows that share a forward.
 
         Raises:
-            ConfigError: a setting is unknown or too small.
-            ModelError: a tensor is missing or corrupt.
+            ConfigError, ModelError: a setting, or a tensor, is wrong or missing.
         """
         spec = head_files.spec
-        self.hidden_size = spec.decoder.hidden_size
-        self.draft_token_ids: IntArray | None = spec.draft_token_ids
-        self.depth = spec.depth
-        self.context_len = spec.decoder.context_len
+        self.hidden_size, self.context_len = spec.decoder.hidden_size, spec.decoder.context_len
+        self.draft_token_ids, self.depth = spec.draft_token_ids, spec.depth
         self.prefill_chunk_len = prefill_chunk_len
         compiled = compile_model(
             partial(build_head_graph, head_files, target_files, embedding=embedding),
@@ -68,15 +66,8 @@ class OpenVINOHead:
             pad_blocks=True,
             make_widths=HeadWidth,
         )
-        draft_vocab_size = spec.decoder.vocab_size
-        if spec.draft_token_ids is not None:
-            draft_vocab_size = len(spec.draft_token_ids)
         self._settings: dict[str, str | int | float | bool] = {
-            "name": head_files.name,
-            "sha256": head_files.sha256(),
-            "depth": self.depth,
-            "num_layers": spec.decoder.num_layers,
-            "draft_vocab_size": draft_vocab_size,
+            **_facts(head_files),
             "shares_embedding": self._embedding is embedding,
             "weights": weights,
             "kv_cache": kv_cache,
@@ -118,3 +109,16 @@ class OpenVINOHead:
         """
         items = [SequenceInput(one.handle, one.token_ids, one.num_logit_rows) for one in inputs]
         return self._model.run(items, [one.hidden for one in inputs])
+
+
+def _facts(head_files: HeadFiles) -> dict[str, str | int | float | bool]:
+    """Return what identifies a head, for /health and doctor."""
+    spec = head_files.spec
+    ids = spec.draft_token_ids
+    return {
+        "name": head_files.name,
+        "sha256": head_files.sha256(),
+        "depth": spec.depth,
+        "num_layers": spec.decoder.num_layers,
+        "draft_vocab_size": spec.decoder.vocab_size if ids is None else len(ids),
+    }

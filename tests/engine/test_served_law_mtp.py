@@ -378,10 +378,7 @@ def shift_states(num_new, hidden, observations=engine_module._observations):
 
 @pytest.mark.parametrize(
     ("drafter", "complaint"),
-    [
-        (TargetsStateAgain, r"position . where . is next"),
-        (RejectedState, "another text"),
-    ],
+    [(TargetsStateAgain, r"position . where . is next"), (RejectedState, "another text")],
     ids=["targets-state-again", "rejected-state"],
 )
 def test_a_wrong_state_is_caught_by_the_head(drafter, complaint):

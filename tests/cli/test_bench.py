@@ -40,6 +40,10 @@ def test_a_run_its_files_and_its_report(on_tiny, prompts):
     assert (plain["drafter"], soft["drafter"], soft["law"]) == ("none", "ngram", "typical")
     assert {arm["void"] for arm in report["arms"]} == {None}
     assert {"tokens/s", "interval", "part law"} <= report["definitions"].keys()
+    window = json.loads(next(out.glob("*.window.json")).read_text())
+    assert window["command"].startswith("leeway bench run -a plain -a rejection@ngram:2 -a soft=")
+    assert 0 < window["kv_bytes"] < window["kv_cache_bytes"] <= 8 << 20
+    assert plain["peak_memory_bytes"] > 0
     identity = report["identity"]
     assert len(identity["model"]["sha256"]) == len(identity["source_sha256"]) == 64
     assert identity["sampling"]["top_k"] == 20 and identity["first_arm"] == "plain"

@@ -17,7 +17,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from leeway.bench.machine import CpuTime, read_cpu_time, read_load, read_peak_memory_bytes
+from leeway.bench.machine import (
+    CpuTime,
+    read_cpu_mhz,
+    read_cpu_time,
+    read_load,
+    read_peak_memory_bytes,
+    reset_peak_memory,
+)
 from leeway.bench.part_clock import PARTS
 from leeway.bench.ready_arm import ReadyArm, Run
 from leeway.bench.window import SCHEMA, Window, read_windows, tally_to_json, write_window
@@ -100,11 +107,12 @@ def measure(
     folder: Path | None,
     done: Sequence[Window] = (),
     on_block: Callable[[Progress], None] = lambda _: None,
+    command: str | None = None,
 ) -> Iterator[Window]:
     """Yield each window as it is measured; blocks that are `done` are left out.
 
     Every arm first runs one uncounted request. With a `folder` each window is written before it is
-    yielded.
+    yielded. `command` is kept as it is.
 
     Raises:
         LeewayError: a request is refused or fails.
@@ -123,7 +131,13 @@ def measure(
         for position in range(len(arms)):
             arm_index = (index + position) % len(arms)
             window = _measure_one(arms[arm_index], plan, block)
-            window = replace(window, identity=dict(identity), session=session, position=position)
+            window = replace(
+                window,
+                identity=dict(identity),
+                session=session,
+                position=position,
+                command=command,
+            )
             if folder is not None:
                 write_window(folder, arm_index, window)
             yield window
@@ -134,10 +148,11 @@ def _measure_one(arm: ReadyArm, plan: Plan, block: tuple[int, int, int]) -> Wind
     round_index, seed, prompt_index = block
     prompt = plan.prompts[prompt_index]
     sampling = replace(plan.sampling, seed=seed)
+    reset_peak_memory()
     cpu_before, began = read_cpu_time(), time.perf_counter()
     run = arm.run(prompt.token_ids, sampling)
     other, stolen = _taken(cpu_before, read_cpu_time(), time.perf_counter() - began)
-    steps = _columns(run)
+    kv_bytes, kv_cache_bytes = arm.kv_bytes(len(prompt.token_ids) + len(run.token_ids))
     return Window(
         schema=SCHEMA,
         identity={},
@@ -161,13 +176,16 @@ def _measure_one(arm: ReadyArm, plan: Plan, block: tuple[int, int, int]) -> Wind
         row_shape=arm.row_shape,
         receipt=run.receipt.to_dict(),
         tally=tally_to_json(run.receipt.tally),
-        steps=steps,
+        steps=_columns(run),
         ttft_s=run.ttft_s,
         decode_s=sum(sum(parts.values()) for parts in run.steps),
         load=read_load(),
         other_cores=other,
         stolen_cores=stolen,
         peak_memory_bytes=read_peak_memory_bytes(),
+        kv_bytes=kv_bytes,
+        kv_cache_bytes=kv_cache_bytes,
+        cpu_mhz=read_cpu_mhz(),
     )
 
 

@@ -74,6 +74,23 @@ def read_peak_memory_bytes(proc: Path = _PROC) -> int | None:
     return _read_fields(proc / "self" / "status").get("VmHWM")
 
 
+def reset_peak_memory(proc: Path = _PROC) -> bool:
+    """Let the most memory of this process count from now; return whether the system allows it."""
+    try:
+        (proc / "self" / "clear_refs").write_text("5")
+    except OSError:
+        return False
+    return True
+
+
+def read_cpu_mhz(proc: Path = _PROC) -> float | None:
+    """Return the mean frequency of the cores now, as the system reports it."""
+    path = proc / "cpuinfo"
+    lines = path.read_text().splitlines() if path.is_file() else []
+    found = [float(line.partition(":")[2]) for line in lines if line.startswith("cpu MHz")]
+    return sum(found) / len(found) if found else None
+
+
 @dataclass(frozen=True, slots=True)
 class CpuTime:
     """Seconds of processor time so far, all cores together.

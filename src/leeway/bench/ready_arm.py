@@ -60,6 +60,18 @@ class ReadyArm:
         """The row shape in force, as the backend tells."""
         return str(self.engine.parts.backend.describe().get("row_shape", "only one"))
 
+    def kv_bytes(self, num_tokens: int) -> tuple[int | None, int | None]:
+        """Return the bytes of the target's cache that so many tokens fill, and of all of it.
+
+        None where the backend does not tell.
+        """
+        facts = self.engine.parts.backend.describe()
+        whole, capacity = facts.get("kv_cache_bytes"), facts.get("capacity_tokens")
+        if not isinstance(whole, int) or not isinstance(capacity, int):
+            return None, None
+        block_len = self.engine.parts.backend.block_len
+        return whole // capacity * block_len * -(-num_tokens // block_len), whole
+
     def run(self, prompt_token_ids: tuple[int, ...], sampling: SamplingParams) -> Run:
         """Run one request alone to its end.
 

@@ -7,7 +7,7 @@ run can be summed up by another process than the one that measured it.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,11 @@ DEFINITIONS = {
     "interval": "95 %, delete-one jackknife over clusters with Student's t, ratios on the log "
     f"scale; a cluster is a prompt with all its seeds and rounds from {FEW_PROMPTS} prompts on "
     "and at temperature 0, else a prompt with a seed and all its rounds",
+    "peak memory": "most memory resident in the process while a request ran (in the process so far "
+    "where the system cannot reset the mark); most over requests",
+    "KV": "bytes of the target's cache blocks that hold prompt and answer, most over requests; the "
+    "cache: all that it was given. A draft head or draft model has a cache of its own beside it",
+    "MHz": "mean frequency of the cores behind each request, as the system reports it; median",
     "busy": "the machine was busy if other processes, or other machines on its host, took more "
     f"than {BUSY_RATE:.0%} of its cores on average",
     **{f"part {name}": meaning for name, meaning in PARTS.items()},
@@ -109,6 +114,10 @@ class ArmSummary:
     ttft_s: float
     chunk_gap_p50_s: float | None
     chunk_gap_p95_s: float | None
+    peak_memory_bytes: int | None
+    kv_bytes: int | None
+    kv_cache_bytes: int | None
+    cpu_mhz: float | None
     mean_output_tokens: float
     finish_reasons: dict[str, int]
 
@@ -203,6 +212,7 @@ def _summarise(own: Sequence[Window], base: Sequence[Window]) -> ArmSummary:
     steps = _steps(own)
     gaps = sorted(sum(step.values()) for step in steps)
     reasons = [one.finish_reason for one in own]
+    clocks = [one.cpu_mhz for one in own if one.cpu_mhz is not None]
     seeds = sorted({one.seed for one in own})
     return ArmSummary(
         name=own[0].arm,
@@ -232,9 +242,17 @@ def _summarise(own: Sequence[Window], base: Sequence[Window]) -> ArmSummary:
         ttft_s=statistics.median(one.ttft_s for one in own),
         chunk_gap_p50_s=statistics.median(gaps) if gaps else None,
         chunk_gap_p95_s=gaps[max(0, -(-95 * len(gaps) // 100) - 1)] if gaps else None,
+        peak_memory_bytes=_most(one.peak_memory_bytes for one in own),
+        kv_bytes=_most(one.kv_bytes for one in own),
+        kv_cache_bytes=_most(one.kv_cache_bytes for one in own),
+        cpu_mhz=statistics.median(clocks) if clocks else None,
         mean_output_tokens=statistics.fmean(one.output_tokens for one in own),
         finish_reasons={name: reasons.count(name) for name in sorted(set(reasons))},
     )
+
+
+def _most(values: Iterable[int | None]) -> int | None:
+    return max((one for one in values if one is not None), default=None)
 
 
 def _by_seed(

@@ -20,9 +20,9 @@ Rows = list[list[str]]
 def tables(summaries: Sequence[ArmSummary]) -> list[Rows]:
     """Return the tables that have rows.
 
-    In this order: speed, law, acceptance by depth, parts of a step, latency.
+    In this order: speed, law, acceptance by depth, parts of a step, latency, memory.
     """
-    kinds = (_speeds, _laws, _depths, _parts, _latencies)
+    kinds = (_speeds, _laws, _depths, _parts, _latencies, _memory)
     return [rows for rows in (kind(summaries) for kind in kinds) if len(rows) > 1]
 
 
@@ -100,6 +100,22 @@ def _latencies(summaries: Sequence[ArmSummary]) -> Rows:
             ]
         )
     return rows
+
+
+def _memory(summaries: Sequence[ArmSummary]) -> Rows:
+    rows = [["arm", "peak memory MiB", "KV MiB", "cache MiB", "MHz"]]
+    for one in summaries:
+        if one.peak_memory_bytes is not None or one.kv_bytes is not None:
+            sizes = (one.peak_memory_bytes, one.kv_bytes, one.kv_cache_bytes)
+            rows.append(
+                [one.name, *(mib_text(size) for size in sizes), number_text(one.cpu_mhz, 0)]
+            )
+    return rows
+
+
+def mib_text(num_bytes: int | None) -> str:
+    """Return bytes in MiB, or a dash where there are none."""
+    return number_text(None if num_bytes is None else num_bytes / 2**20, 1)
 
 
 def _ms(seconds: float | None) -> str:

@@ -44,6 +44,12 @@ class Window:
         decode_s: engine steps behind the first token.
         other_cores, stolen_cores: mean number of cores that other processes, or other machines on
             the same host, took meanwhile; None where the system does not say.
+        peak_memory_bytes: most memory resident in the process meanwhile, or so far where the
+            system does not let the mark be reset.
+        kv_bytes: the target's cache blocks that hold the whole request; `kv_cache_bytes` is all
+            that the cache was given.
+        cpu_mhz: mean over cores behind the request, as the system reports it.
+        command: the command line that measured it.
     """
 
     schema: int
@@ -75,6 +81,10 @@ class Window:
     other_cores: float | None
     stolen_cores: float | None
     peak_memory_bytes: int | None
+    kv_bytes: int | None = None
+    kv_cache_bytes: int | None = None
+    cpu_mhz: float | None = None
+    command: str | None = None
 
     @property
     def wall_s(self) -> float:

@@ -110,7 +110,8 @@ def run(
     loaded = load(config, screen, specs, sampling)
     parts = loaded.arms[0].engine.parts
     encoded = encode(sources, parts.tokenizer, parts.chat_template, prompt_len)
-    return measure_all(loaded, Plan(encoded, sampling, seeds, rounds), out, screen)
+    plan = Plan(encoded, sampling, seeds, rounds)
+    return measure_all(loaded, plan, out, screen, call.command)
 
 
 @app.command

@@ -43,7 +43,9 @@ def load(
         return load_arms(config.engine, specs, shown)
 
 
-def measure_all(loaded: LoadedArms, plan: Plan, out: Path | None, screen: Screen) -> int:
+def measure_all(
+    loaded: LoadedArms, plan: Plan, out: Path | None, screen: Screen, command: str | None = None
+) -> int:
     """Measure what is not measured yet, show all of it, and return the exit code.
 
     Raises:
@@ -62,7 +64,13 @@ def measure_all(loaded: LoadedArms, plan: Plan, out: Path | None, screen: Screen
     is_interrupted = False
     try:
         measured = measure(
-            loaded.arms, plan, identity, folder=out, done=windows, on_block=said.block
+            loaded.arms,
+            plan,
+            identity,
+            folder=out,
+            done=windows,
+            on_block=said.block,
+            command=command,
         )
         windows.extend(measured)
     except KeyboardInterrupt:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -25,10 +26,19 @@ PIPE_WIDTH = 120
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Flags by setting name (as typed, unchecked) and the configuration file named by a flag."""
+    """Flags by setting name (as typed, unchecked) and the configuration file named by a flag.
+
+    `words` are all that was typed, but for flags that every verb has.
+    """
 
     flags: Mapping[str, object]
     config_path: str | None = None
+    words: tuple[str, ...] = ()
+
+    @property
+    def command(self) -> str:
+        """The command line as a shell takes it."""
+        return shlex.join(("leeway", *self.words))
 
     def with_flags(self, flags: Mapping[str, object]) -> Call:
         """Return a call with these flags added."""

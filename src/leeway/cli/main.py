@@ -94,7 +94,7 @@ def build_app() -> App:
         if "call" in ignored:
             flags = {"json": json, "quiet": quiet, "no_color": no_color}
             typed = {name: True for name, is_given in flags.items() if is_given}
-            context["call"] = Call(typed, config_path)
+            context["call"] = Call(typed, config_path, tokens)
         code = verb(*bound.args, **bound.kwargs, **context)
         return code if isinstance(code, int) else OK
 

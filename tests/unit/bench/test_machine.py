@@ -3,10 +3,12 @@
 import os
 
 from leeway.bench.machine import (
+    read_cpu_mhz,
     read_cpu_time,
     read_load,
     read_machine,
     read_peak_memory_bytes,
+    reset_peak_memory,
 )
 
 CPUINFO = """processor\t: 0
@@ -48,6 +50,21 @@ def test_peak_memory(tmp_path):
     (tmp_path / "self").mkdir()
     (tmp_path / "self" / "status").write_text("Name:\tx\nVmHWM:\t    4096 kB\n")
     assert read_peak_memory_bytes(tmp_path) == 2**22
+
+
+def test_the_mark_of_peak_memory_is_reset_where_that_is_allowed(tmp_path):
+    assert not reset_peak_memory(tmp_path)
+    (tmp_path / "self").mkdir()
+    assert reset_peak_memory(tmp_path)
+    assert (tmp_path / "self" / "clear_refs").read_text() == "5"
+
+
+def test_frequency_is_the_mean_of_the_cores(tmp_path):
+    assert read_cpu_mhz(tmp_path) is None
+    (tmp_path / "cpuinfo").write_text("cpu MHz\t\t: 2000.5\nflags: a\n\ncpu MHz\t\t: 3000.5\n")
+    assert read_cpu_mhz(tmp_path) == 2500.5
+    (tmp_path / "cpuinfo").write_text("flags: a\n")
+    assert read_cpu_mhz(tmp_path) is None
 
 
 def test_load(monkeypatch):

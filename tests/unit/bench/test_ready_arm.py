@@ -109,6 +109,19 @@ def test_each_arm_has_its_own_row_shape_over_the_same_weights():
         assert arm.row_shape == row_shape
 
 
+class SizedCache(AnyShape):
+    def describe(self):
+        return super().describe() | {"kv_cache_bytes": 6400, "capacity_tokens": 64}
+
+
+def test_the_cache_of_a_request_is_counted_in_whole_blocks():
+    [arm] = over(SizedCache(TABLE, 1), "plain")
+    assert [arm.kv_bytes(num)[0] for num in (1, 4, 5, 64)] == [400, 400, 800, 6400]
+    assert arm.kv_bytes(1)[1] == 6400
+    [arm] = over(AnyShape(TABLE, 1), "plain")
+    assert arm.kv_bytes(5) == (None, None)
+
+
 def test_a_row_shape_that_cannot_be_had_is_refused():
     with pytest.raises(ConfigError, match="'stable' for good and an arm asks for 'fast'"):
         over(FixedShape(TABLE, 1), "plain")

@@ -236,8 +236,8 @@ def test_other_requests_within_a_block_are_said():
 
 def test_every_table_names_every_arm_that_it_is_about():
     _, summaries = measured()
-    speeds, laws, depths, parts, latencies = tables(summaries)
-    for rows in (speeds, parts, latencies):
+    speeds, laws, depths, parts, latencies, memory = tables(summaries)
+    for rows in (speeds, parts, latencies, memory):
         assert [row[0] for row in rows[1:]] == ["plain", "soft"]
     for rows in (laws, depths):
         assert [row[0] for row in rows[1:]] == ["soft"]
@@ -245,6 +245,18 @@ def test_every_table_names_every_arm_that_it_is_about():
         assert {len(row) for row in rows} == {len(rows[0])}
     assert speeds[1][3] == "1" and speeds[0][3] == "x plain"
     assert latencies[1] == ["plain", "0", "8250", "8250.0", "8250.0", "8250.0"]
+
+
+def test_memory_is_the_most_of_any_request():
+    windows = [
+        window(peak_memory_bytes=3 << 20, kv_bytes=1 << 19, kv_cache_bytes=1 << 22, cpu_mhz=2000.0),
+        window(seed=2, peak_memory_bytes=2 << 20, kv_bytes=1 << 20, kv_cache_bytes=1 << 22),
+    ]
+    summaries = summarise(windows, ["plain"])
+    assert tables(summaries)[-1][1] == ["plain", "3.0", "1.0", "4.0", "2000"]
+    nothing = summarise([window()], ["plain"])
+    assert (nothing[0].kv_bytes, nothing[0].cpu_mhz) == (None, None)
+    assert all("KV MiB" not in rows[0] for rows in tables(nothing))
 
 
 def test_intervals_in_words():

@@ -47,6 +47,23 @@ def test_a_window_says_what_ran(windows):
     assert sum(accepted) == typical.tally["num_accepted_tokens"] > 0
 
 
+def test_a_window_of_before_is_read(tmp_path, windows):
+    path = write_window(tmp_path, 0, windows[0])
+    old = json.loads(path.read_text())
+    for name in ("kv_bytes", "kv_cache_bytes", "cpu_mhz", "command"):
+        del old[name]
+    path.write_text(json.dumps(old))
+    [found] = read_windows(tmp_path)
+    assert (found.kv_bytes, found.kv_cache_bytes, found.cpu_mhz, found.command) == (None,) * 4
+
+
+def test_the_command_is_kept():
+    arms = make_arms(["plain"])
+    plan = make_plan(num_seeds=1)
+    windows = measure(arms, plan, {}, folder=None, command="leeway bench run -a plain")
+    assert {one.command for one in windows} == {"leeway bench run -a plain"}
+
+
 def test_tallies_come_back_through_json():
     tally = Tally(num_decided=3, draft_tv_by_depth=[0.5, 0.25], decided_by_depth=[2, 1])
     tally.add_step(3, 1)

@@ -8,8 +8,8 @@ Definitions (also in `DEFINITIONS`, which every report prints):
 - A forward of M rows at context C: one backend call that appends M tokens to a sequence of C cached
   tokens and gives logits for all M; rolled back afterwards, the roll-back not timed. Steady behind
   a forward of the same kind; first behind one of another, which a backend may have to prepare for.
-- Overhead of a verify step: wall time of `Engine.step` less the time inside backend forwards (the
-  target's and the draft model's); its share is overhead / wall time of the same step.
+- Overhead of a verify step: wall time of `Engine.step` less the time inside forwards (of target,
+  draft model or draft head); its share is overhead / wall time of the same step.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -40,8 +40,8 @@ DEFINITIONS = {
     "load": "imports, opening the model, building and compiling it; a model in the cache is not "
     "fetched",
     "first token": "from the start of loading to the first token of a 16-token prompt",
-    "overhead": "wall time of Engine.step less the time inside backend forwards (preparing their "
-    "inputs belongs to the forward); share = overhead "
+    "overhead": "wall time of Engine.step less the time inside forwards of target, draft model or "
+    "draft head (preparing their inputs belongs to the forward); share = overhead "
     "/ wall time of the same step; steps with a full block of draft tokens only",
     "peak memory": "most memory resident in this process so far",
 }
@@ -159,7 +159,7 @@ def measure_steps(
     timed = Engine(replace(engine.parts, drafter=drafter), config)
     cells = list(itertools.product(settings, laws))
     runs: dict[int, _Times] = {index: _Times() for index in range(len(cells))}
-    with _clock_on(type(engine.parts.backend)) as clock:
+    with _clock_on(_run_forward(engine)) as clock:
         for round_index in range(-1, num_rounds):
             for index in _rotated(range(len(cells)), round_index):
                 (_, sampling), law = cells[index]
@@ -229,24 +229,33 @@ class _Clock:
         return seconds
 
 
-@contextmanager
-def _clock_on(kind: type) -> Iterator[_Clock]:
-    """Time every forward of this class of backend, the draft model's included."""
-    clock = _Clock()
-    original: Callable[..., Any] = kind.forward  # type: ignore[attr-defined]
+def _run_forward(engine: Engine) -> set[type]:
+    """Return the classes of all that an engine runs forward: target, and draft model or head."""
+    parts = engine.parts
+    own = [one for one in vars(parts.drafter).values() if callable(getattr(one, "forward", None))]
+    return {type(one) for one in (parts.backend, *own)}
 
-    def forward(backend: Backend, inputs: Sequence[SequenceInput]) -> object:
+
+@contextmanager
+def _clock_on(kinds: Collection[type]) -> Iterator[_Clock]:
+    """Time every forward of these classes."""
+    clock = _Clock()
+    originals: dict[type, Callable[..., Any]] = {kind: kind.forward for kind in kinds}  # type: ignore[attr-defined]
+
+    def forward(one: object, inputs: object) -> object:
         started = time.perf_counter()
         try:
-            return original(backend, inputs)
+            return originals[type(one)](one, inputs)
         finally:
             clock.seconds += time.perf_counter() - started
 
-    kind.forward = forward  # type: ignore[attr-defined]
+    for kind in kinds:
+        kind.forward = forward  # type: ignore[attr-defined]
     try:
         yield clock
     finally:
-        kind.forward = original  # type: ignore[attr-defined]
+        for kind, original in originals.items():
+            kind.forward = original  # type: ignore[attr-defined]
 
 
 def _run(engine: Engine, request: Request, clock: _Clock) -> _Times:

@@ -7,10 +7,12 @@ import pytest
 from tests.support.tabular_engine import make_engine
 
 from leeway.backends.tabular import TabularBackend, random_table
+from leeway.backends.tabular_head import TabularHead
 from leeway.bench import step_cost
 from leeway.bench.samples import Samples
 from leeway.bench.step_cost import ForwardCell, ForwardTimes, FullBlockDrafter
 from leeway.core.types import Acceptance, Draft, SamplingParams
+from leeway.drafters.mtp import MTPDrafter
 from leeway.drafters.ngram import NGramDrafter
 
 TABLE = random_table(4, 1, seed=3, concentration=5.0)
@@ -111,6 +113,22 @@ def test_the_draft_models_forwards_are_forwards_too(clock):
     settings = [("T=1", SamplingParams())]
     [cell] = step_cost.measure_steps(engine, settings, [Acceptance("rejection")], [0, 1], 2)
     assert cell.forward_s.median == 4 * 101.0
+
+
+def test_a_draft_heads_forwards_are_forwards_too(clock, monkeypatch):
+    original = TabularHead.forward
+
+    def forward(head, inputs):
+        clock.now += 10.0
+        return original(head, inputs)
+
+    monkeypatch.setattr(TabularHead, "forward", forward)
+    head = TabularHead(TabularBackend(TABLE, 1), [TABLE], 1)
+    engine = make_engine(TABLE, drafter=MTPDrafter(head, 4))
+    settings = [("T=1", SamplingParams())]
+    [cell] = step_cost.measure_steps(engine, settings, [Acceptance("rejection")], [0, 1], 2)
+    assert cell.forward_s.median == 3 * 11.0 + 101.0
+    assert TabularHead.forward is forward
 
 
 def test_an_adaptive_engine_is_measured_with_full_blocks_all_the_same(clock):

@@ -27,6 +27,7 @@ from leeway.bench.machine import (
 )
 from leeway.bench.part_clock import PARTS
 from leeway.bench.ready_arm import ReadyArm, Run
+from leeway.bench.runs import differences, whole_blocks
 from leeway.bench.window import SCHEMA, Window, read_windows, tally_to_json, write_window
 from leeway.bench.workload import Prompt, digest_of
 from leeway.core.errors import ConfigError
@@ -76,7 +77,7 @@ def resume(folder: Path, identity: Mapping[str, Any], arms: Sequence[str]) -> li
     """
     windows = read_windows(folder) if folder.is_dir() else []
     for window in windows:
-        differing = _first_difference(window.identity, identity)
+        differing = next(differences(window.identity, identity), None)
         if differing is not None:
             name, old, new = differing
             raise ConfigError(
@@ -84,19 +85,6 @@ def resume(folder: Path, identity: Mapping[str, Any], arms: Sequence[str]) -> li
                 "measure into another folder, or go back to what it was"
             )
     return whole_blocks(windows, arms)
-
-
-def whole_blocks(windows: Sequence[Window], arms: Sequence[str]) -> list[Window]:
-    """Return the windows of blocks in which one process measured every arm."""
-    groups: dict[tuple[int, int, int], list[Window]] = {}
-    for window in windows:
-        groups.setdefault(window.block, []).append(window)
-    kept = []
-    for group in groups.values():
-        is_whole = {one.arm for one in group} == set(arms)
-        if is_whole and len({one.session for one in group}) == 1:
-            kept += group
-    return kept
 
 
 def measure(
@@ -217,18 +205,3 @@ def _taken(
         return None, None
     others = max(0.0, after.others - before.others) / seconds
     return round(others, 3), round(max(0.0, after.stolen - before.stolen) / seconds, 3)
-
-
-def _first_difference(
-    old: Mapping[str, Any], new: Mapping[str, Any], path: str = ""
-) -> tuple[str, Any, Any] | None:
-    """Return the name and both values of the first thing in which two identities differ."""
-    for key in sorted({*old, *new}):
-        one, other = old.get(key), new.get(key)
-        if one == other:
-            continue
-        name = f"{path}{key}"
-        if isinstance(one, Mapping) and isinstance(other, Mapping):
-            return _first_difference(one, other, f"{name}.")
-        return name, one, other
-    return None

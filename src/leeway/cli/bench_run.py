@@ -12,11 +12,12 @@ from typing import Any
 
 from leeway.bench.arm_spec import ArmSpec
 from leeway.bench.identity import identity_of
-from leeway.bench.interleaved import Plan, Progress, measure, resume, whole_blocks
+from leeway.bench.interleaved import Plan, Progress, measure, resume
 from leeway.bench.load_arms import LoadedArms, load_arms
 from leeway.bench.report import PAGE, report_files
+from leeway.bench.runs import read_run, whole_blocks
 from leeway.bench.summary import DEFINITIONS, ArmSummary, summarise, warnings_of
-from leeway.bench.window import Window, read_windows
+from leeway.bench.window import Window
 from leeway.cli.bench_table import print_tables
 from leeway.cli.call import Screen, to_json
 from leeway.cli.loading import names_of, naming_origins, progress
@@ -128,18 +129,8 @@ def write_report(folder: Path, out: Path, screen: Screen) -> None:
     Raises:
         ConfigError: the folder holds no whole block of one run, or the page cannot be written.
     """
-    windows = read_windows(folder)
-    if not windows:
-        raise ConfigError(f"{str(folder)!r} holds no windows; name a folder that --out filled")
-    identity = windows[0].identity
-    if any(window.identity != identity for window in windows):
-        raise ConfigError(f"{str(folder)!r} holds windows of several runs; keep them apart")
-    names = list(identity["arms"])
-    kept = whole_blocks(windows, names)
-    if not kept:
-        raise ConfigError(
-            f"{str(folder)!r} holds no block that every arm ran; let `leeway bench run` go on"
-        )
+    kept = read_run(folder)
+    names = list(kept[0].identity["arms"])
     summaries = summarise(kept, names)
     _make_folder(out)
     for name, content in report_files(kept, summaries, warnings_of(kept, summaries)).items():

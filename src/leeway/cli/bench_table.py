@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from leeway.bench.summary import DEFINITIONS, ArmSummary
-from leeway.bench.tables import sample_text, sampling_text, tables
+from leeway.bench.tables import Rows, sample_text, sampling_text, tables
 from leeway.bench.window import Window
 from leeway.cli.call import Screen
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def print_tables(
@@ -17,26 +21,30 @@ def print_tables(
     screen: Screen,
 ) -> None:
     """Print all that a run says, with the meaning of its words unless quiet."""
-    from rich import box
-    from rich.table import Table
-
     out = screen.out()
     identity = windows[0].identity
     out.print(f"{identity['model']['name']}: {sampling_text(identity['sampling'])}", style="bold")
     out.print(sample_text(summaries[0]))
-    for head, *rows in tables(summaries):
-        table = Table(
-            box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold"
-        )
-        for index, title in enumerate(head):
-            is_number = index > 0 and title != "guarantee"
-            table.add_column(title, justify="right" if is_number else "left", no_wrap=True)
-        for row in rows:
-            table.add_row(*row)
-        out.print(table)
+    for rows in tables(summaries):
+        print_rows(rows, out)
     for warning in warnings:
         out.print(f"! {warning}", style="yellow")
     if not screen.is_quiet:
         out.print()
         for name, meaning in DEFINITIONS.items():
             out.print(f"{name}: {meaning}", style="dim")
+
+
+def print_rows(rows: Rows, out: Console) -> None:
+    """Print a table, its head first."""
+    from rich import box
+    from rich.table import Table
+
+    head, *body = rows
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    for index, title in enumerate(head):
+        is_number = index > 0 and title != "guarantee"
+        table.add_column(title, justify="right" if is_number else "left", no_wrap=True)
+    for row in body:
+        table.add_row(*row)
+    out.print(table)

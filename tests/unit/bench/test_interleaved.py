@@ -7,7 +7,8 @@ import pytest
 from tests.support.bench_arms import make_arms, make_plan
 
 from leeway.bench.identity import identity_of, source_digest
-from leeway.bench.interleaved import Progress, measure, resume, whole_blocks
+from leeway.bench.interleaved import Progress, measure, resume
+from leeway.bench.runs import whole_blocks
 from leeway.bench.window import read_windows
 from leeway.core.errors import ConfigError
 

@@ -125,6 +125,29 @@ def test_another_run_is_not_mixed_in(on_tiny, prompts):
     assert "sampling.temperature was 1.0 and is 0.5; measure into another folder" in outcome.err
 
 
+def test_two_runs_are_compared(on_tiny, prompts):
+    first, second = on_tiny.folder / "first", on_tiny.folder / "second"
+    assert on_tiny(*words(prompts, first)).code == 0
+    assert on_tiny(*words(prompts, second, "--kv-cache", "u8", "--limit", "1")).code == 0
+    outcome = on_tiny("bench", "compare", str(first / "summary.json"), str(second))
+    assert outcome.code == 0, outcome.err
+    assert "2 requests, 2 windows of each; 2 without a partner" in outcome.out
+    assert "backend.kv_cache: 16bit -> u8" in outcome.out
+    report = json.loads(on_tiny("bench", "compare", str(first), str(first), "--json").out)
+    assert report["differences"] == [] and len(report["arms"]) == 3
+    for arm in report["arms"]:
+        assert arm["ratios"]["decode_tokens_per_s"]["value"] == 1
+        assert arm["num_same_answers"] == arm["num_requests"] == 4
+
+    other = on_tiny.folder / "other"
+    assert on_tiny(*words(prompts, other, "--temperature", "0.5")).code == 0
+    outcome = on_tiny("bench", "compare", str(first), str(other))
+    assert outcome.code == 2 and "differs in temperature (1.0, 0.5)" in outcome.err
+    (on_tiny.folder / "alone.json").write_text("{}")
+    outcome = on_tiny("bench", "compare", str(first), str(on_tiny.folder / "alone.json"))
+    assert outcome.code == 2 and "a summary alone does not hold the requests" in outcome.err
+
+
 def test_a_folder_that_is_none_or_holds_nothing(on_tiny, prompts):
     file = on_tiny.folder / "file"
     file.touch()

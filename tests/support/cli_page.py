@@ -27,6 +27,7 @@ VERBS = (
     ("demo",),
     ("bench", "run"),
     ("bench", "report"),
+    ("bench", "compare"),
     ("tune",),
     ("quality", "martingale"),
     ("doctor",),

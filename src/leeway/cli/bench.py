@@ -8,6 +8,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from leeway.cli.bench_compare import compare
 from leeway.cli.call import Call
 from leeway.cli.options import takes_settings
 from leeway.core.errors import ConfigError
@@ -128,6 +129,9 @@ def report(
     from leeway.cli.bench_run import write_report
 
     write_report(folder, out or folder / "report", screen)
+
+
+app.command(compare)
 
 
 def _check_positive(name: str, value: int) -> None:

@@ -74,13 +74,37 @@ def parse_arms(texts: Sequence[str], config: EngineConfig) -> list[ArmSpec]:
         LawError: a law or one of its options is refused, or cannot work with n-gram drafts.
     """
     arms = [_parse(text, config) for text in texts]
-    names = [arm.name for arm in arms]
+    check_names([arm.name for arm in arms])
+    return arms
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Check that no two arms have one name.
+
+    Raises:
+        ConfigError: two have.
+    """
     for name in names:
         if names.count(name) > 1:
             raise ConfigError(
                 f"two arms are called {name!r}; name them apart with --arm NAME=SPEC", param="arm"
             )
-    return arms
+
+
+def split_name(text: str) -> tuple[str | None, str]:
+    """Return the name that an arm's text gives, None if none, and the rest.
+
+    Raises:
+        ConfigError: the name holds characters that are not allowed.
+    """
+    named = _NAMED.fullmatch(text)
+    name, spec = (named["name"].strip(), named["spec"].strip()) if named else (None, text.strip())
+    if name is not None and not _NAME.fullmatch(name):
+        raise ConfigError(
+            f"arm {text!r} has the name {name!r}; allowed are letters, digits and . _ + -",
+            param="arm",
+        )
+    return name, spec
 
 
 @contextmanager
@@ -93,13 +117,7 @@ def naming_arm(text: str) -> Iterator[None]:
 
 
 def _parse(text: str, config: EngineConfig) -> ArmSpec:
-    named = _NAMED.fullmatch(text)
-    name, spec = (named["name"].strip(), named["spec"].strip()) if named else (None, text.strip())
-    if name is not None and not _NAME.fullmatch(name):
-        raise ConfigError(
-            f"arm {text!r} has the name {name!r}; allowed are letters, digits and . _ + -",
-            param="arm",
-        )
+    name, spec = split_name(text)
     parts = _SPEC.fullmatch(spec)
     if parts is None:
         raise ConfigError(f"arm {text!r} is not an arm; {GRAMMAR}", param="arm")

@@ -16,6 +16,7 @@ import leeway
 from leeway.bench.interleaved import Plan, sampling_facts
 from leeway.bench.machine import read_machine
 from leeway.bench.ready_arm import ReadyArm
+from leeway.bench.url_arm import UrlArm
 from leeway.bench.workload import digest_of
 
 _MEASURED_ROOMS = (
@@ -35,7 +36,7 @@ _CHANGING = ("row_shape", "kv_cache_bytes", "capacity_tokens")
 
 
 def identity_of(
-    arms: Sequence[ReadyArm],
+    arms: Sequence[ReadyArm | UrlArm],
     plan: Plan,
     model_sha256: str,
     drafters: Mapping[str, Mapping[str, Any]],
@@ -43,12 +44,13 @@ def identity_of(
     """Return the identity of a run.
 
     Args:
-        arms: at least one; all over one backend.
+        arms: at least one of this process; those all over one backend.
         plan: seeds and rounds do not belong to the identity, so a run can be extended by them.
         model_sha256: of the target's weights.
         drafters: by name, what identifies each drafter's own model or head.
     """
-    parts = arms[0].engine.parts
+    own = [arm for arm in arms if isinstance(arm, ReadyArm)]
+    parts = own[0].engine.parts
     machine = read_machine()
     settings = parts.backend.describe()
     sampling = sampling_facts(plan.sampling)
@@ -59,10 +61,10 @@ def identity_of(
         "model": {"name": parts.model_name, "sha256": model_sha256},
         "backend": {key: value for key, value in settings.items() if key not in _CHANGING},
         "drafters": {name: dict(facts) for name, facts in drafters.items()},
-        "draft_temperature": arms[0].engine.config.draft_temperature,
+        "draft_temperature": own[0].engine.config.draft_temperature,
         "draft_cost": {  # shortens adaptive drafts
             arm.spec.name: arm.engine.draft_length.draft_cost
-            for arm in arms
+            for arm in own
             if arm.spec.draft_length == "adaptive"
         },
         "arms": {arm.spec.name: arm.spec.text for arm in arms},

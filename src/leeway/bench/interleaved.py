@@ -28,6 +28,7 @@ from leeway.bench.machine import (
 from leeway.bench.part_clock import PARTS
 from leeway.bench.ready_arm import ReadyArm, Run
 from leeway.bench.runs import differences, whole_blocks
+from leeway.bench.url_arm import UrlArm, url_window
 from leeway.bench.window import SCHEMA, Window, read_windows, tally_to_json, write_window
 from leeway.bench.workload import Prompt, digest_of
 from leeway.core.errors import ConfigError
@@ -88,7 +89,7 @@ def resume(folder: Path, identity: Mapping[str, Any], arms: Sequence[str]) -> li
 
 
 def measure(
-    arms: Sequence[ReadyArm],
+    arms: Sequence[ReadyArm | UrlArm],
     plan: Plan,
     identity: Mapping[str, Any],
     *,
@@ -112,13 +113,21 @@ def measure(
     if not todo:
         return
     wake = replace(plan.sampling, seed=0, max_tokens=min(WAKE_TOKENS, plan.sampling.max_tokens))
+    first = plan.prompts[todo[0][1][2]]
     for arm in arms:
-        arm.run(plan.prompts[todo[0][1][2]].token_ids, wake)
+        if isinstance(arm, UrlArm):
+            arm.wake(first, wake)
+        else:
+            arm.run(first.token_ids, wake)
     for num_measured, (index, block) in enumerate(todo):
         on_block(Progress(len(blocks), len(blocks) - len(todo), num_measured))
         for position in range(len(arms)):
             arm_index = (index + position) % len(arms)
-            window = _measure_one(arms[arm_index], plan, block)
+            arm = arms[arm_index]
+            if isinstance(arm, UrlArm):
+                window = _ask_server(arm, plan, block)
+            else:
+                window = _measure_one(arm, plan, block)
             window = replace(
                 window,
                 identity=dict(identity),
@@ -173,6 +182,26 @@ def _measure_one(arm: ReadyArm, plan: Plan, block: tuple[int, int, int]) -> Wind
         peak_memory_bytes=read_peak_memory_bytes(),
         kv_bytes=kv_bytes,
         kv_cache_bytes=kv_cache_bytes,
+        cpu_mhz=read_cpu_mhz(),
+    )
+
+
+def _ask_server(arm: UrlArm, plan: Plan, block: tuple[int, int, int]) -> Window:
+    """Run one request on a server, which is itself among the other processes and not counted."""
+    round_index, seed, prompt_index = block
+    prompt = plan.prompts[prompt_index]
+    sampling = replace(plan.sampling, seed=seed)
+    cpu_before, began = read_cpu_time(), time.perf_counter()
+    window = url_window(arm, prompt, sampling)
+    _, stolen = _taken(cpu_before, read_cpu_time(), time.perf_counter() - began)
+    return replace(
+        window,
+        prompt_index=prompt_index,
+        seed=seed,
+        round=round_index,
+        request_digest=digest_of([prompt.token_ids, sampling_facts(sampling)]),
+        load=read_load(),
+        stolen_cores=stolen,
         cpu_mhz=read_cpu_mhz(),
     )
 

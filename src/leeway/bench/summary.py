@@ -14,7 +14,7 @@ from typing import Any
 from leeway.bench.intervals import Estimate
 from leeway.bench.part_clock import PARTS
 from leeway.bench.totals import FEW_PROMPTS, compare, estimates, has_prompt_clusters, ratio
-from leeway.bench.window import Window, tally_from_json
+from leeway.bench.window import GAP, Window, tally_from_json
 from leeway.core.receipt import Tally
 
 BUSY_RATE = 0.05
@@ -149,7 +149,7 @@ def warnings_of(windows: Sequence[Window], summaries: Sequence[ArmSummary]) -> l
             found.append(f"arm {one.name} is void: {one.void}")
         if one.note is not None:
             found.append(f"arm {one.name}: {one.note}")
-        change = one.mean_output_tokens / summaries[0].mean_output_tokens - 1
+        change = one.mean_output_tokens / (summaries[0].mean_output_tokens or 1) - 1
         if abs(change) > LENGTH_TOLERANCE:
             word = "longer" if change > 0 else "shorter"
             first = summaries[0].name
@@ -210,7 +210,7 @@ def _summarise(own: Sequence[Window], base: Sequence[Window]) -> ArmSummary:
     void = next((one.void for one in own if one.void is not None), None)
     counts = void is None and all(one.void is None for one in base)
     steps = _steps(own)
-    gaps = sorted(sum(step.values()) for step in steps)
+    gaps = sorted([*(sum(step.values()) for step in steps), *_gaps(own)])
     reasons = [one.finish_reason for one in own]
     clocks = [one.cpu_mhz for one in own if one.cpu_mhz is not None]
     seeds = sorted({one.seed for one in own})
@@ -296,8 +296,13 @@ def _steps(windows: Sequence[Window]) -> list[Mapping[str, float]]:
     return [
         dict(zip(PARTS, values, strict=True))
         for window in windows
+        if GAP not in window.steps
         for values in zip(*(window.steps[part] for part in PARTS), strict=True)
     ]
+
+
+def _gaps(windows: Sequence[Window]) -> list[float]:
+    return [gap for window in windows for gap in window.steps.get(GAP, ())]
 
 
 def _parts(steps: Sequence[Mapping[str, float]]) -> dict[str, PartCost]:

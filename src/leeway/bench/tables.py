@@ -94,7 +94,7 @@ def _latencies(summaries: Sequence[ArmSummary]) -> Rows:
                 one.name,
                 number_text(None if prefill is None else prefill.value, 0),
                 f"{1000 * one.ttft_s:.0f}",
-                number_text(None if decode is None else 1000 / decode.value, 1),
+                number_text(1000 / decode.value if decode and decode.value else None, 1),
                 _ms(one.chunk_gap_p50_s),
                 _ms(one.chunk_gap_p95_s),
             ]
@@ -125,7 +125,8 @@ def _ms(seconds: float | None) -> str:
 def _laws(summaries: Sequence[ArmSummary]) -> Rows:
     rows = [["arm", "tokens/step", "accepted", "kept", "deferred", "loss mean", "loss most"]]
     for one in summaries:
-        if one.depths and one.void is None:
+        has_drafts = bool(one.depths) or one.estimates["draft_acceptance_rate"] is not None
+        if has_drafts and one.void is None:
             rows.append(
                 [
                     one.name,

@@ -40,7 +40,7 @@ SPEEDS = ("decode_tokens_per_s", "end_to_end_tokens_per_s", "prefill_tokens_per_
 Totals = Mapping[str, float]
 Cluster = tuple[int, ...]
 _SUMS: dict[str, Callable[[Window], float]] = {
-    "decode_tokens": lambda one: one.output_tokens - 1,
+    "decode_tokens": lambda one: max(one.output_tokens - 1, 0),
     "decode_s": lambda one: one.decode_s,
     "output_tokens": lambda one: one.output_tokens,
     "wall_s": lambda one: one.wall_s,

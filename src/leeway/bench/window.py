@@ -20,6 +20,8 @@ from leeway.core.receipt import Tally
 
 SCHEMA = 1
 SUFFIX = ".window.json"
+GAP = "gap"
+"""Column of a server's window: times between chunks, in place of the parts of a step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class Window:
         receipt: the engine's own receipt of the request.
         tally: the receipt's counts and sums.
         steps: by part, seconds of each verify step behind the first token; `num_drafted`,
-            `num_accepted` of each.
+            `num_accepted` of each; of a server, which shows no steps, the `gap` between chunks.
         ttft_s: from adding the request to its first token.
         decode_s: engine steps behind the first token.
         other_cores, stolen_cores: mean number of cores that other processes, or other machines on

@@ -6,20 +6,25 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from leeway.bench.arm_spec import ArmSpec
+from leeway.bench.arm_spec import ArmSpec, parse_arms
+from leeway.bench.default_workload import SOURCES
 from leeway.bench.identity import identity_of
 from leeway.bench.interleaved import Plan, Progress, measure, resume
 from leeway.bench.load_arms import LoadedArms, load_arms
+from leeway.bench.ready_arm import ReadyArm
 from leeway.bench.report import PAGE, report_files
 from leeway.bench.runs import read_run, whole_blocks
 from leeway.bench.summary import DEFINITIONS, ArmSummary, summarise, warnings_of
+from leeway.bench.url_arm import UrlArm
 from leeway.bench.window import Window
+from leeway.bench.workload import encode, read_sources
+from leeway.cli.bench_options import Asked
 from leeway.cli.bench_table import print_tables
-from leeway.cli.call import Screen, to_json
+from leeway.cli.call import Call, Screen, to_json
 from leeway.cli.loading import names_of, naming_origins, progress
 from leeway.core.config import Config
 from leeway.core.errors import ConfigError
@@ -28,6 +33,24 @@ from leeway.sampling.params import check_sampling
 
 OK, INTERRUPTED = 0, 130
 SUMMARY = "summary.json"
+
+
+def run_arms(call: Call, texts: Sequence[str], asked: Asked) -> int:
+    """Measure arms as typed, and return the exit code.
+
+    Raises:
+        LeewayError: something asked for is refused, or a model cannot be had.
+    """
+    config, screen = call.resolve()
+    asked.check()
+    specs = parse_arms(texts, config.engine)
+    sources = SOURCES if asked.prompts is None else read_sources(asked.prompts)
+    sampling = replace(config.sampling, seed=None, ignore_eos=asked.ignore_eos)
+    loaded = load(config, screen, specs, sampling)
+    parts = loaded.arms[0].engine.parts
+    encoded = encode(sources[: asked.limit], parts.tokenizer, parts.chat_template, asked.prompt_len)
+    plan = Plan(encoded, sampling, asked.seeds, asked.rounds)
+    return measure_all(loaded, plan, asked.out, screen, call.command)
 
 
 def load(
@@ -45,16 +68,25 @@ def load(
 
 
 def measure_all(
-    loaded: LoadedArms, plan: Plan, out: Path | None, screen: Screen, command: str | None = None
+    loaded: LoadedArms,
+    plan: Plan,
+    out: Path | None,
+    screen: Screen,
+    command: str | None = None,
+    *,
+    arms: Sequence[ReadyArm | UrlArm] | None = None,
 ) -> int:
     """Measure what is not measured yet, show all of it, and return the exit code.
+
+    `arms` are those that were loaded, unless servers stand among them.
 
     Raises:
         ConfigError: the folder holds windows of another run, or cannot be written.
         LeewayError: a request is refused or fails.
     """
-    names = [arm.spec.name for arm in loaded.arms]
-    identity = identity_of(loaded.arms, plan, loaded.model_sha256, loaded.drafters)
+    arms = loaded.arms if arms is None else arms
+    names = [arm.spec.name for arm in arms]
+    identity = identity_of(arms, plan, loaded.model_sha256, loaded.drafters)
     windows: list[Window] = []
     if out is not None:
         windows = resume(out, identity, names)
@@ -65,7 +97,7 @@ def measure_all(
     is_interrupted = False
     try:
         measured = measure(
-            loaded.arms,
+            arms,
             plan,
             identity,
             folder=out,

@@ -5,10 +5,14 @@ from dataclasses import replace
 
 import pytest
 from tests.support.bench_arms import make_arms, make_plan
+from tests.support.openai_server import answer, chunk, fake_server, usage
 
 from leeway.bench.identity import identity_of, source_digest
 from leeway.bench.interleaved import Progress, measure, resume
 from leeway.bench.runs import whole_blocks
+from leeway.bench.summary import summarise, warnings_of
+from leeway.bench.url_arm import ready_url_arm
+from leeway.bench.url_spec import UrlSpec
 from leeway.bench.window import read_windows
 from leeway.core.errors import ConfigError
 
@@ -152,3 +156,55 @@ def test_the_source_digest_sees_any_change_of_a_measured_room(tmp_path):
     source.rename(source.with_name("renamed.py"))
     source.with_name("renamed.py").write_text("a = 1\n")
     assert source_digest(tmp_path) != before
+
+
+def test_a_server_runs_every_request_in_turn_with_the_others(tmp_path):
+    plan = make_plan(num_seeds=1, max_tokens=3)
+
+    def respond(body):
+        return 200, answer("a", "b", "c", prompt_tokens=len(body["prompt"]))
+
+    with fake_server(respond) as server:
+        [own] = make_arms(["plain"])
+        spec = UrlSpec("it", server.url)
+        arms = [own, ready_url_arm(spec, own.engine.parts.tokenizer, {})]
+        windows = list(measure(arms, plan, identity(arms, plan), folder=tmp_path))
+    assert [one.position for one in windows] == [0, 1] * 2
+    assert {one.arm for one in windows} == {"plain", "it"} and not any(one.void for one in windows)
+    for start in range(0, len(windows), 2):
+        one, other = windows[start : start + 2]
+        assert (one.block, one.request_digest) == (other.block, other.request_digest)
+        assert one.prompt_digest == other.prompt_digest
+    asked = [tuple(body["prompt"]) for _, body in server.bodies]
+    assert asked == [plan.prompts[0].token_ids, *(prompt.token_ids for prompt in plan.prompts)]
+    assert [body["seed"] for _, body in server.bodies] == [0, 1, 1]
+    assert resume(tmp_path, identity(arms, plan), ["plain", "it"]) == read_windows(tmp_path)
+    plain, it = summarise(windows, ["plain", "it"])
+    assert it.ratios["decode"] is not None and plain.parts and not it.parts
+
+
+def test_a_servers_end_in_the_middle_is_kept_and_voids_its_arm(tmp_path):
+    plan = make_plan(num_seeds=3, max_tokens=3)
+    replies = iter([answer("a"), *[answer("a", "b", "c")] * 2, [chunk("a"), None]])
+
+    def respond(body):
+        script = next(replies, None)
+        if script is None:
+            return 500, [b"gone"]
+        return 200, [usage_of(piece, body) for piece in script]
+
+    def usage_of(piece, body):
+        is_usage = isinstance(piece, bytes) and b'"usage"' in piece
+        return usage(len(body["prompt"]), 3) if is_usage else piece
+
+    with fake_server(respond) as server:
+        [own] = make_arms(["plain"])
+        arms = [own, ready_url_arm(UrlSpec("it", server.url), own.engine.parts.tokenizer, {})]
+        windows = list(measure(arms, plan, identity(arms, plan), folder=tmp_path))
+    voids = [one.void for one in windows if one.arm == "it"]
+    assert voids[:2] == [None, None] and "stream ended" in voids[2]
+    assert [void[-14:] for void in voids[3:]] == ["HTTP 500: gone"] * 3
+    assert len(read_windows(tmp_path)) == len(windows) == 12
+    summaries = summarise(windows, ["plain", "it"])
+    assert summaries[1].ratios["decode"] is None
+    assert any("arm it is void: a request failed" in one for one in warnings_of(windows, summaries))

@@ -125,6 +125,29 @@ def test_another_run_is_not_mixed_in(on_tiny, prompts):
     assert "sampling.temperature was 1.0 and is 0.5; measure into another folder" in outcome.err
 
 
+def dial_words(prompts, out, *more):
+    law = ("--law", "typical:off_set=coin", "--knob", "delta", "--values", "0.3,0.1")
+    flags = ("-n", "6", "--ignore-eos", "--top-k", "20", "--seeds", "1", "--out", str(out))
+    return ("bench", "dial", *law, "--drafter", "ngram", "--prompts", prompts, *flags, *more)
+
+
+def test_a_dial_is_a_run(on_tiny, prompts):
+    out = on_tiny.folder / "run"
+    outcome = on_tiny(*dial_words(prompts, out))
+    assert outcome.code == 0, outcome.err
+    assert "typical by delta" in outcome.out and num_windows(out) == 4 * 2
+    report = json.loads(on_tiny(*dial_words(prompts, out, "--json")).out)
+    assert [arm["name"] for arm in report["arms"]] == [
+        "plain",
+        "rejection",
+        "typical:off_set=coin,delta=0.3",
+        "typical:off_set=coin,delta=0.1",
+    ]
+    assert len(report["sessions"]) == 1 and num_windows(out) == 4 * 2  # all was measured before
+    outcome = on_tiny(*dial_words(prompts, on_tiny.folder / "none", "--limit", "0"))
+    assert outcome.code == 2 and "--limit 0 is out of range" in outcome.err
+
+
 def test_two_runs_are_compared(on_tiny, prompts):
     first, second = on_tiny.folder / "first", on_tiny.folder / "second"
     assert on_tiny(*words(prompts, first)).code == 0

@@ -27,6 +27,7 @@ VERBS = (
     ("demo",),
     ("bench", "run"),
     ("bench", "report"),
+    ("bench", "dial"),
     ("bench", "compare"),
     ("tune",),
     ("quality", "martingale"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from leeway.bench.knobs import dial_rows, knob_series
 from leeway.bench.summary import DEFINITIONS, ArmSummary
 from leeway.bench.tables import Rows, sample_text, sampling_text, tables
 from leeway.bench.window import Window
@@ -25,7 +26,7 @@ def print_tables(
     identity = windows[0].identity
     out.print(f"{identity['model']['name']}: {sampling_text(identity['sampling'])}", style="bold")
     out.print(sample_text(summaries[0]))
-    for rows in tables(summaries):
+    for rows in (*tables(summaries), *map(dial_rows, knob_series(summaries))):
         print_rows(rows, out)
     for warning in warnings:
         out.print(f"! {warning}", style="yellow")

@@ -1,0 +1,85 @@
+"""Flags that the verbs of `leeway bench` share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from cyclopts import Parameter
+
+from leeway.core.errors import ConfigError
+
+DEFAULT_ARMS = ("plain", "rejection", "typical:delta=0.2", "tokenv3:alpha=0.75")
+ARM = Parameter(
+    name=["--arm", "-a"],
+    metavar="SPEC",
+    negative="",
+    show_default=False,
+    allow_leading_hyphen=True,
+    help="A way to decode, may be repeated: [NAME=]LAW[:KEY=VALUE,...]"
+    "[@DRAFTER[:DEPTH[:adaptive]]][/ROWSHAPE], or plain (no drafts, row shape fast). The first is "
+    f"what the others are compared with. Without any: {', '.join(DEFAULT_ARMS)}.",
+)
+PROMPTS = Parameter(
+    metavar="FILE",
+    show_default=False,
+    help='JSONL with one prompt a line: {"prompt": TEXT}, {"messages": [...]}, '
+    '{"question": TEXT} or {"turns": [TEXT]}, and an "id" if you like. Without it: a few of '
+    "Leeway's own.",
+)
+LIMIT = Parameter(metavar="N", show_default=False, help="Take the first N prompts only.")
+PROMPT_LEN = Parameter(
+    metavar="N",
+    show_default=False,
+    help="Cut every prompt to exactly N tokens, or fill it up with the text of the following ones.",
+)
+SEEDS = Parameter(metavar="N", help="Every prompt runs with seeds 1 to N.")
+ROUNDS = Parameter(
+    metavar="N", help="Everything is measured N times over; rounds repeat the same tokens."
+)
+IGNORE_EOS = Parameter(
+    negative="", show_default=False, help="Go on to max tokens behind an end-of-text token."
+)
+OUT = Parameter(
+    metavar="DIR",
+    show_default=False,
+    help="Folder for one file a request, from which an interrupted run goes on.",
+)
+SAMPLING = (
+    "max_tokens",
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_p",
+    "stop",
+    "presence_penalty",
+    "frequency_penalty",
+    "repetition_penalty",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What to measure and where to keep it, as typed."""
+
+    prompts: Path | None
+    limit: int | None
+    prompt_len: int | None
+    seeds: int
+    rounds: int
+    ignore_eos: bool
+    out: Path | None
+
+    def check(self) -> None:
+        """Refuse what makes no sense before anything slow is begun.
+
+        Raises:
+            ConfigError: a number is below 1, or the folder is a file.
+        """
+        for name in ("limit", "prompt_len", "seeds", "rounds"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                flag = f"--{name.replace('_', '-')}"
+                raise ConfigError(f"{flag} {value} is out of range; give 1 or more")
+        if self.out is not None and self.out.exists() and not self.out.is_dir():
+            raise ConfigError(f"--out {str(self.out)!r} is a file; name a folder")

@@ -110,6 +110,11 @@ def encode(
     return made
 
 
+def conversations(sources: Sequence[Source]) -> dict[str, tuple[Message, ...]]:
+    """Return the messages of the lines that are conversations, by prompt id."""
+    return {one.prompt_id: one.content for one in sources if not isinstance(one.content, str)}
+
+
 def _encode_one(
     content: str | tuple[Message, ...], tokenizer: Tokenizer, template: ChatTemplate
 ) -> tuple[int, ...]:

@@ -10,25 +10,28 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from leeway.bench.arm_spec import ArmSpec, parse_arms
+from leeway.bench.arm_spec import ArmSpec
 from leeway.bench.default_workload import SOURCES
 from leeway.bench.identity import identity_of
 from leeway.bench.interleaved import Plan, Progress, measure, resume
 from leeway.bench.load_arms import LoadedArms, load_arms
 from leeway.bench.ready_arm import ReadyArm
-from leeway.bench.report import PAGE, report_files
+from leeway.bench.report import report_files
 from leeway.bench.runs import read_run, whole_blocks
 from leeway.bench.summary import DEFINITIONS, ArmSummary, summarise, warnings_of
 from leeway.bench.url_arm import UrlArm
+from leeway.bench.url_spec import parse_any
 from leeway.bench.window import Window
-from leeway.bench.workload import encode, read_sources
+from leeway.bench.workload import conversations, encode, read_sources
 from leeway.cli.bench_options import Asked
+from leeway.cli.bench_servers import join, own_arms
 from leeway.cli.bench_table import print_tables
 from leeway.cli.call import Call, Screen, to_json
 from leeway.cli.loading import names_of, naming_origins, progress
 from leeway.core.config import Config
 from leeway.core.errors import ConfigError
 from leeway.core.types import SamplingParams
+from leeway.report.page import HTML
 from leeway.sampling.params import check_sampling
 
 OK, INTERRUPTED = 0, 130
@@ -43,14 +46,16 @@ def run_arms(call: Call, texts: Sequence[str], asked: Asked) -> int:
     """
     config, screen = call.resolve()
     asked.check()
-    specs = parse_arms(texts, config.engine)
+    specs = parse_any(texts, config.engine)
     sources = SOURCES if asked.prompts is None else read_sources(asked.prompts)
     sampling = replace(config.sampling, seed=None, ignore_eos=asked.ignore_eos)
-    loaded = load(config, screen, specs, sampling)
+    loaded = load(config, screen, own_arms(specs), sampling)
     parts = loaded.arms[0].engine.parts
-    encoded = encode(sources[: asked.limit], parts.tokenizer, parts.chat_template, asked.prompt_len)
+    sources = sources[: asked.limit]
+    encoded = encode(sources, parts.tokenizer, parts.chat_template, asked.prompt_len)
     plan = Plan(encoded, sampling, asked.seeds, asked.rounds)
-    return measure_all(loaded, plan, asked.out, screen, call.command)
+    arms = join(specs, loaded, {} if asked.prompt_len else conversations(sources))
+    return measure_all(loaded, plan, asked.out, screen, call.command, arms=arms)
 
 
 def load(
@@ -171,9 +176,9 @@ def write_report(folder: Path, out: Path, screen: Screen) -> None:
         except OSError as reason:
             raise ConfigError(f"cannot write {str(out / name)!r}: {reason.strerror}") from None
     if screen.is_json:
-        screen.print_json({"page": str(out / PAGE)})
+        screen.print_json({"page": str(out / HTML)})
     else:
-        print(out / PAGE)
+        print(out / HTML)
 
 
 class _Said:

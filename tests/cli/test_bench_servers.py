@@ -1,0 +1,59 @@
+"""`bench run` with servers among its arms."""
+
+import json
+
+import pytest
+from tests.support.openai_server import answer, fake_server
+
+ARMS = ("-a", "plain", "-a")
+
+
+@pytest.fixture
+def prompts(leeway):
+    path = leeway.folder / "prompts.jsonl"
+    lines = [{"id": "a", "prompt": "one two one two one"}, {"id": "b", "prompt": "three four"}]
+    path.write_text("\n".join(json.dumps(line) for line in lines))
+    return str(path)
+
+
+def words(prompts, *more):
+    flags = ("-n", "3", "--ignore-eos", "--seeds", "2", "--temperature", "0.5")
+    return ("bench", "run", *ARMS, *more, "--prompts", prompts, *flags)
+
+
+def respond(body):
+    return 200, answer("a", "b", "c", prompt_tokens=len(body["prompt"]))
+
+
+def test_a_server_among_arms(on_tiny, prompts):
+    out = on_tiny.folder / "run"
+    with fake_server(respond) as server:
+        spec = f"it=url:{server.url},body.cache_prompt=false"
+        outcome = on_tiny(*words(prompts, spec, "--out", str(out), "--json"))
+        assert outcome.code == 0, outcome.err
+        num_asked = len(server.bodies)
+        again = on_tiny(*words(prompts, spec, "--out", str(out)))
+        assert again.code == 0 and len(server.bodies) == num_asked  # all was measured before
+    assert "not told" in again.out
+    plain, it = json.loads(outcome.out)["arms"]
+    assert it["definition"] == (f"url:{server.url},model=tiny,send=tokens,body.cache_prompt=false")
+    assert (it["void"], it["num_windows"]) == (None, plain["num_windows"]) == (None, 4)
+    assert it["ratios"]["decode"]["value"] > 0 and it["peak_memory_bytes"] is None
+    assert num_asked == 1 + 4
+    for path, body in server.bodies:
+        assert path == "/v1/completions" and body["cache_prompt"] is False
+        assert (body["temperature"], body["ignore_eos"], body["model"]) == (0.5, True, "tiny")
+    assert on_tiny("bench", "report", str(out)).code == 0
+
+
+def test_what_cannot_be_a_server_is_refused(on_tiny, prompts):
+    with fake_server(respond) as server:
+        url = server.url
+        outcome = on_tiny("bench", "run", "-a", f"url:{url}", "--prompts", prompts)
+        assert outcome.code == 2 and "add an arm such as --arm plain" in outcome.err
+        outcome = on_tiny(*words(prompts, f"it=url:{url},send=messages"))
+        assert outcome.code == 2 and "'a' is not a whole conversation" in outcome.err
+    outcome = on_tiny(*words(prompts, f"it=url:{url}"))
+    assert outcome.code == 2 and "start the server" in outcome.err
+    outcome = on_tiny(*words(prompts, "it=url:host"))
+    assert outcome.code == 2 and "has the URL 'host'" in outcome.err

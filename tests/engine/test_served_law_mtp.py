@@ -284,6 +284,19 @@ def test_a_forward_of_the_head_that_fails_once_is_made_up_for(num_good, monkeypa
     assert next(calls) > num_good
 
 
+def test_a_head_that_always_fails_costs_drafts_and_nothing_else(monkeypatch, caplog):
+    def failing(self, inputs):
+        raise BackendError("the head is broken")
+
+    monkeypatch.setattr(TabularHead, "forward", failing)
+    found = run_seeded(REQUESTS)
+    for request in REQUESTS:
+        tokens, steps = found[request.request_id]
+        assert len(tokens) == request.sampling.max_tokens
+        assert set(steps) == {(0, 0)} and len(steps) == len(tokens)
+    assert "no draft from mtp: the head is broken" in caplog.text
+
+
 def test_a_cancelled_request_leaves_nothing_behind():
     table = random_table(4, 1, seed=6)
     head = make_head(table, (0, 2, 3))

@@ -1,8 +1,8 @@
-"""Configuration of drafting: what `draft_model`, `head` and `draft_weights` say of the drafter.
+"""Configuration of drafting: what `draft_model`, `head` and their like say of the drafter.
 
 In: the settings as given, with their origins. Out: the same settings without contradiction. A draft
-model or a head implies its drafter; a drafter named on a higher layer sets both aside; what would
-do nothing is refused.
+model or a head implies its drafter, even over one named on a lower layer; a drafter named on a
+higher layer sets both aside; what would do nothing is refused.
 """
 
 from __future__ import annotations
@@ -15,7 +15,11 @@ from leeway.core.errors import ConfigError
 _TAKERS = {"draft_model": ("draft_model",), "head": ("mtp", "auto")}
 """Which drafters a setting goes with; the first is the one it implies."""
 
-_WEIGHTED = ("draft_model", "mtp")
+_COMPANIONS = {
+    "draft_weights": ("draft_model", "mtp"),
+    "draft_temperature": ("draft_model", "mtp", "auto"),
+}
+"""Settings that go with some drafters only."""
 
 
 def set_aside(name: str, decider: Origin) -> Value:
@@ -42,7 +46,8 @@ def resolve_drafter(values: dict[str, Value]) -> None:
             "--draft-model",
             param="draft_model",
         )
-    _resolve_weights(values)
+    for name in _COMPANIONS:
+        _resolve_companion(values, name)
 
 
 def _keep_highest(values: dict[str, Value], names: list[str]) -> None:
@@ -69,6 +74,8 @@ def _resolve_own(values: dict[str, Value], name: str) -> None:
         values["drafter"] = Value(implied, origin)
     elif drafter.origin.is_above(own.origin):
         values[name] = Value(None, drafter.origin)
+    elif own.origin.is_above(drafter.origin):
+        values["drafter"] = Value(implied, own.origin)
     else:
         raise ConfigError(
             f"{name} {own.value!r} (from {own.origin}) does nothing with drafter "
@@ -77,16 +84,17 @@ def _resolve_own(values: dict[str, Value], name: str) -> None:
         )
 
 
-def _resolve_weights(values: dict[str, Value]) -> None:
-    drafter, weights = values["drafter"], values["draft_weights"]
-    if drafter.value in _WEIGHTED or not weights.is_given:
+def _resolve_companion(values: dict[str, Value], name: str) -> None:
+    """Refuse a setting of drafting networks where none drafts, or set it aside."""
+    companion = values[name]
+    if not companion.is_given or values["drafter"].value in _COMPANIONS[name]:
         return
-    deciders = [values[name].origin for name in ("drafter", *_TAKERS) if values[name].is_given]
-    above = [origin for origin in deciders if origin.is_above(weights.origin)]
+    deciders = [values[other].origin for other in ("drafter", *_TAKERS) if values[other].is_given]
+    above = [origin for origin in deciders if origin.is_above(companion.origin)]
     if not above:
         raise ConfigError(
-            f"draft_weights {weights.value!r} (from {weights.origin}) does nothing without a draft "
-            "model; give --draft-model or --drafter mtp as well, or drop it",
-            param="draft_weights",
+            f"{name} {companion.value!r} (from {companion.origin}) does nothing without a draft "
+            "model or head; give --draft-model or --drafter mtp as well, or drop it",
+            param=name,
         )
-    values["draft_weights"] = set_aside("draft_weights", above[0])
+    values[name] = set_aside(name, above[0])

@@ -94,7 +94,7 @@ _MODEL = (
     Setting(
         "kv_cache",
         "model",
-        "Precision of the KV cache: 16bit, or u8 (half the memory; rollback is not bit-clean).",
+        "Precision of the KV cache: 16bit, or u8 (half the memory).",
         read.choice(*KV_CACHES),
         "16bit",
         metavar="NAME",

@@ -149,6 +149,7 @@ class Receipt:
     """One request's receipt: what ran (not what was asked) and its tally.
 
     `law`, `options`, `guarantee` and `verifier` are read from the law object that judged.
+    `draft_temperature` is the multiple of the request's temperature at which drafts were drawn.
     `requested_law` is named where another one was asked for. `per_step` holds (drafted, accepted)
     of each verify step in order.
     """
@@ -165,6 +166,7 @@ class Receipt:
     per_step: tuple[tuple[int, int], ...]
     requested_law: str | None = None
     draft_length: str = "fixed"
+    draft_temperature: float = 1.0
 
     def to_dict(self) -> dict[str, Any]:
         """Return the whole receipt with the project's own names."""
@@ -176,6 +178,7 @@ class Receipt:
             "verifier": self.verifier,
             "drafter": self.drafter,
             "draft_length": self.draft_length,
+            "draft_temperature": self.draft_temperature,
             "seed": self.seed,
             "temperature": self.temperature,
             **self.tally.counts(),

@@ -16,6 +16,9 @@ from leeway.core.rng import Coins
 from leeway.core.types import Draft, FloatArray, SamplingParams
 from leeway.sampling.penalties import History
 
+MAX_SHARED_BACKLOG = 16
+"""What a request may bring to a forward with others; a longer backlog is fed alone."""
+
 
 @dataclass(frozen=True, slots=True)
 class DraftAsk:

@@ -14,11 +14,8 @@ import numpy as np
 
 from leeway.backends.base import Backend, SequenceInput
 from leeway.core.types import Draft, FloatArray
-from leeway.drafters.base import DraftAsk, Observation
+from leeway.drafters.base import MAX_SHARED_BACKLOG, DraftAsk, Observation
 from leeway.drafters.sampled_draft import SampledDraft
-
-MAX_SHARED_BACKLOG = 16
-"""Tokens that a request may bring to a forward with others; a longer backlog is fed alone."""
 
 
 @dataclass(slots=True)

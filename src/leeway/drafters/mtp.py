@@ -22,11 +22,8 @@ import numpy as np
 from leeway.backends.base import DraftHead, HeadInput
 from leeway.core.errors import LeewayError
 from leeway.core.types import Draft, FloatArray
-from leeway.drafters.base import DraftAsk, Observation
+from leeway.drafters.base import MAX_SHARED_BACKLOG, DraftAsk, Observation
 from leeway.drafters.sampled_draft import SampledDraft
-
-MAX_SHARED_BACKLOG = 16
-"""Positions that a request may bring to a forward with others; a longer backlog is fed alone."""
 
 
 @dataclass(slots=True)

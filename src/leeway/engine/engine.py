@@ -214,8 +214,24 @@ class Engine:
             for one, budget in zip(plan.decoding, budgets, strict=True)
             if budget > 0
         ]
-        proposed = iter(self.parts.drafter.propose(asks) if asks else ())
+        proposed = iter(self._propose(asks))
         return [next(proposed) if budget > 0 else Draft(()) for budget in budgets]
+
+    def _propose(self, asks: list[DraftAsk]) -> list[Draft]:
+        """Ask the drafter; where it fails, for each request once more, alone."""
+        try:
+            return self.parts.drafter.propose(asks) if asks else []
+        except LeewayError:
+            return [self._propose_alone(ask) for ask in asks]
+
+    def _propose_alone(self, ask: DraftAsk) -> Draft:
+        """Ask for one request; without a draft it goes on: drafts decide its speed only."""
+        try:
+            return self.parts.drafter.propose([ask])[0]
+        except LeewayError as error:
+            name = self.parts.drafter.name
+            logger.warning("%s: no draft from %s: %s", ask.request_id, name, error.message)
+            return Draft(())
 
     def _forward(self, plan: Plan, drafts: list[Draft]) -> ForwardOutput:
         """Run the target on every block and every prompt chunk."""
@@ -285,7 +301,7 @@ class Engine:
         del self._sequences[delta.request_id]
         self._scheduler.remove(sequence)
         self.parts.drafter.forget(delta.request_id)
-        receipt = sequence.receipt(self.parts.drafter.name)
+        receipt = sequence.receipt(self.parts.drafter.name, self.config.draft_temperature)
         self._add_to_totals(receipt)
         if is_lossy(receipt):
             logger.info("%s", lossy_log_line(receipt, delta.request_id))

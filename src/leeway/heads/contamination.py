@@ -5,7 +5,7 @@ A fingerprint is 64 bits of BLAKE2b over `WORDS` successive words of a normalise
 a text that contains one of them word for word is refused. A prompt of fewer words has one
 fingerprint, of all its words: it is found inside a longer text too, unless it has fewer than
 `FEWEST`. The packaged file covers HumanEval, MBPP's test part and MBPP+, GSM8K test, IFEval,
-MT-bench and Spec-Bench; it holds no text.
+MT-bench and Spec-Bench, but not IFBench; it holds no text.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Report:
 
     @property
     def tokens_per_step(self) -> float:
-        """Expected tokens of a verify step that drafts to full depth with `sampled`."""
+        """Tokens of a verify step that drafts to full depth: from mean acceptances, so about."""
         total, chain = 1.0, 1.0
         for acceptance in self.sampled:
             chain *= acceptance
@@ -93,9 +93,11 @@ def evaluate(
                 sums[:, step] += _agreement(target, draft, draft_token_ids)
                 if step == 0:
                     covered += float(target[:, draft_token_ids].sum())
-    means = (sums / counts).tolist()
+    means = (sums / counts.clamp(min=1)).tolist()
     sampled, full, greedy = (tuple(round(value, 4) for value in row) for row in means)
-    return Report(sampled, full, greedy, round(covered / float(counts[0]), 4), int(counts[0]))
+    return Report(
+        sampled, full, greedy, round(covered / max(1.0, float(counts[0])), 4), int(counts[0])
+    )
 
 
 def _probs(states: Tensor, output: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import random
+import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -164,6 +165,8 @@ def _check_out(path: Path) -> None:
         raise ConfigError(f"the head file is {str(path)!r}; its name must end in {SUFFIX}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
     except OSError as error:
         raise ConfigError(f"cannot write a head to {str(path)!r}: {error.strerror}") from None
 
@@ -196,8 +199,14 @@ def _take_work_folder(work: Path, target: ModelFiles) -> None:
     own = {"name": target.name, "sha256": target.sha256()}
     if not path.exists():
         _write_json(path, own)
-    found = json.loads(path.read_text(encoding="utf-8"))
-    if found["sha256"] != own["sha256"]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        is_own = found["sha256"] == own["sha256"]
+    except (OSError, ValueError, TypeError, KeyError):
+        raise ConfigError(
+            f"{path} does not say whose answers {work} holds; give another folder with --work"
+        ) from None
+    if not is_own:
         raise ConfigError(
             f"{work} holds answers of {found['name']!r} (SHA-256 {found['sha256']}), not of "
             f"{target.name!r} (SHA-256 {own['sha256']}); give another folder with --work"

@@ -83,6 +83,11 @@ class HeadFile:
                 f"{self.path}: tensor {name!r} holds a number that is not finite; the file is "
                 "corrupt, make or fetch it again"
             )
+        if name == "state_gain" and not values.all():
+            raise ModelError(
+                f"{self.path}: tensor {name!r} holds a zero, by which states are divided; make the "
+                "head again"
+            )
         return values
 
     def has_tensor(self, name: str) -> bool:

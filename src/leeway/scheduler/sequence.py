@@ -93,7 +93,7 @@ class Sequence:
         """Return what penalties read."""
         return History(self.prompt_ids, self.output_counts)
 
-    def receipt(self, drafter: str) -> Receipt:
+    def receipt(self, drafter: str, draft_temperature: float) -> Receipt:
         """Return the receipt of what ran, its identities checked."""
         self.tally.check()
         return Receipt(
@@ -109,4 +109,5 @@ class Sequence:
             per_step=tuple(self.per_step),
             requested_law=self.requested_law,
             draft_length="adaptive" if self.draft_length.is_adaptive else "fixed",
+            draft_temperature=draft_temperature,
         )

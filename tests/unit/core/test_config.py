@@ -250,14 +250,16 @@ class TestDrafter:
     def test_draft_model_drafter_needs_a_model(self, home, tmp_path):
         assert "--draft-model" in refusal(home, tmp_path, flags={"drafter": "draft_model"})
 
-    @pytest.mark.parametrize("layer", ["flags", "env_below"])
-    def test_a_model_for_another_drafter_is_refused(self, home, tmp_path, layer):
-        if layer == "flags":
-            message = refusal(home, tmp_path, flags={"drafter": "ngram", "draft_model": "d"})
-        else:
-            env = {"LEEWAY_DRAFTER": "ngram"}
-            message = refusal(home, tmp_path, env=env, flags={"draft_model": "d"})
+    def test_a_model_for_another_drafter_is_refused(self, home, tmp_path):
+        message = refusal(home, tmp_path, flags={"drafter": "ngram", "draft_model": "d"})
         assert "'d' (from --draft-model) does nothing with drafter 'ngram'" in message
+
+    @pytest.mark.parametrize(("name", "drafter"), [("draft_model", "draft_model"), ("head", "mtp")])
+    def test_a_model_or_head_of_a_higher_layer_decides(self, home, tmp_path, name, drafter):
+        env = {"LEEWAY_DRAFTER": "ngram"}
+        config = resolved(home, tmp_path, env=env, flags={name: "d"})
+        assert config.engine.drafter == drafter
+        assert config.engine.origin("drafter").name == f"--{name.replace('_', '-')}"
 
     def test_a_drafter_of_a_higher_layer_sets_the_model_aside(self, home, tmp_path):
         config = resolved(
@@ -314,7 +316,16 @@ class TestDrafter:
     def test_draft_weights_need_a_draft_model(self, home, tmp_path, layers, origin):
         message = refusal(home, tmp_path, **layers)
         assert "draft_weights 'int" in message and origin in message
-        assert "does nothing without a draft model; give --draft-model" in message
+        assert "does nothing without a draft model or head; give --draft-model" in message
+
+    @pytest.mark.parametrize("drafter", ["none", "ngram"])
+    def test_draft_temperature_needs_a_network_that_drafts(self, home, tmp_path, drafter):
+        flags = {"draft_temperature": "0.7", "drafter": drafter}
+        assert "draft_temperature 0.7 (from --draft-temperature) does nothing" in refusal(
+            home, tmp_path, flags=flags
+        )
+        flags["drafter"] = "auto"
+        assert resolved(home, tmp_path, flags=flags).engine.draft_temperature == 0.7
 
     @pytest.mark.parametrize("flags", [{"drafter": "none"}, {"draft_model": "off"}])
     def test_draft_weights_of_a_lower_layer_are_set_aside(self, home, tmp_path, flags):

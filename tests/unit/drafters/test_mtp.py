@@ -16,8 +16,8 @@ from leeway.backends.openvino.head import OpenVINOHead
 from leeway.core.errors import BackendError, CapacityError
 from leeway.core.rng import KeyedCoins, Purpose
 from leeway.core.types import Draft, SamplingParams
-from leeway.drafters.base import DraftAsk, Observation
-from leeway.drafters.mtp import MAX_SHARED_BACKLOG, MTPDrafter
+from leeway.drafters.base import MAX_SHARED_BACKLOG, DraftAsk, Observation
+from leeway.drafters.mtp import MTPDrafter
 from leeway.sampling.penalties import History
 from leeway.sampling.warp import softmax, warp
 

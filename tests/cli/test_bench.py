@@ -52,12 +52,16 @@ def test_a_run_its_files_and_its_report(on_tiny, prompts):
     assert again.code == 0 and json.loads(again.out)["sessions"] == report["sessions"]
 
     made = on_tiny("bench", "report", str(out))
-    assert made.code == 0 and made.out == f"{out / 'report' / 'report.md'}\n"
+    assert made.code == 0 and made.out == f"{out / 'report' / 'report.html'}\n"
     page = (out / "report" / "report.md").read_text()
+    whole = (out / "report" / "report.html").read_text()
+    assert "bench run -a plain" in whole
+    manifest = json.loads((out / "report" / "manifest.json").read_text())
+    assert len(manifest["charts"]) == 3
     for arm in report["arms"]:
         assert f"| {arm['name']} |" in page and f"`{arm['definition']}`" in page
     for name in ("decode.svg", "speed-against-loss.svg", "step-parts.svg"):
-        assert f"]({name})" in page
+        assert f"]({name})" in page and (out / "report" / name).read_text() in whole
         ElementTree.fromstring((out / "report" / name).read_text())
 
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from leeway.report.svg import COLOURS, line, opening, text, ticks
+from leeway.report.svg import COLOURS, label_width, line, opening, text, ticks
 
 WIDTH, HEIGHT = 720, 400
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 190, 48, 56
@@ -44,8 +44,9 @@ def scatter(points: Sequence[Point], axes: Axes) -> str:
     x_ticks = ticks(max(point.x for point in points) or 1.0)
     y_ticks = ticks(max(point.y_most for point in points))
     scale = _Scale(x_ticks[-1], y_ticks[-1])
+    width = 20 + label_width([point.label for point in points], _RIGHT - 20)
     parts = [
-        *opening(WIDTH, HEIGHT, axes.alt),
+        *opening(WIDTH - _RIGHT + width, HEIGHT, axes.alt),
         text(_LEFT, 26, axes.title, size=16, weight="bold"),
         *_grid(scale, x_ticks, y_ticks),
         text((_LEFT + WIDTH - _RIGHT) / 2, HEIGHT - 14, axes.x_label, anchor="middle"),

@@ -6,6 +6,7 @@ In: places, numbers, words. Out: SVG text. Knows nothing of what a chart shows.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
 COLOURS = ("#3b4252", "#0b6e99", "#b5532a", "#5b7f2b", "#7a4fa3", "#a3873b")
@@ -18,6 +19,11 @@ def opening(width: int, height: int, alt: str) -> list[str]:
         f'aria-label="{escape(alt, {chr(34): "&quot;"})}" font-family="sans-serif">',
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
     ]
+
+
+def label_width(labels: Sequence[str], least: int = 150) -> int:
+    """Return about how wide the longest label is, in the size of `text`."""
+    return max([least, *(round(7.2 * len(label)) for label in labels)])
 
 
 def ticks(most: float) -> list[float]:

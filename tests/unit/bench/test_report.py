@@ -1,35 +1,48 @@
 """The report: drawn from windows only, void arms in no chart."""
 
+import json
 from dataclasses import replace
+from xml.etree import ElementTree
 
 from tests.support.bench_arms import make_arms, make_plan
 
+from leeway.bench.charts import LOSS_CHART, PARTS_CHART, RATIO_CHART, charts_of, label_of
 from leeway.bench.identity import identity_of
 from leeway.bench.interleaved import measure
-from leeway.bench.report import LOSS_CHART, PAGE, PARTS_CHART, RATIO_CHART, report_files
+from leeway.bench.report import report_files
 from leeway.bench.summary import summarise
+from leeway.report.page import HTML, MANIFEST, MARKDOWN
 
 NAMES = ["plain", "soft", "hard"]
+LABELS = ("plain, n = 4", "soft (typical), n = 4", "hard (block), n = 4")
+SVG = "{http://www.w3.org/2000/svg}"
 
 
-def measured():
-    texts = ["plain", "soft=typical:delta=0.3@draft_model:2", "hard=block@draft_model:2"]
-    arms, plan = make_arms(texts), make_plan(temperature=0.8, top_p=0.9)
-    return list(measure(arms, plan, identity_of(arms, plan, "ab", {}), folder=None))
+def measured(texts=("soft=typical:delta=0.3@draft_model:2", "hard=block@draft_model:2")):
+    arms, plan = make_arms(["plain", *texts]), make_plan(temperature=0.8, top_p=0.9)
+    identity = identity_of(arms, plan, "ab", {})
+    return list(measure(arms, plan, identity, folder=None, command="leeway bench run"))
+
+
+def texts_of(svg):
+    return [node.text for node in ElementTree.fromstring(svg).iter(f"{SVG}text")]
 
 
 def test_the_page_shows_every_arm_and_every_chart():
     windows = measured()
     files = report_files(windows, summarise(windows, NAMES), ["mind this"])
-    assert set(files) == {PAGE, RATIO_CHART, LOSS_CHART, PARTS_CHART}
-    page = files[PAGE]
+    charts = [RATIO_CHART, LOSS_CHART, PARTS_CHART]
+    assert list(files) == [MARKDOWN, HTML, *charts, MANIFEST]
+    page = files[MARKDOWN]
     assert page.startswith("# Bench: table\n\ntemperature 0.8, top-p 0.9, max tokens 12. 2 prompts")
     assert "- **mind this**" in page and "- interval: 95 %" in page
+    assert page.endswith("## Measured by\n\n    leeway bench run\n")
     for name in NAMES:
-        assert f"| {name} |" in page
-        assert all(f">{name}</text>" in files[chart] for chart in (RATIO_CHART, LOSS_CHART))
-    for chart in (RATIO_CHART, LOSS_CHART, PARTS_CHART):
-        assert f"![{chart}]({chart})" in page
+        assert f"| {name} |" in page and f"<td>{name}</td>" in files[HTML]
+    for chart in charts:
+        assert f"]({chart})" in page and files[chart] in files[HTML]
+        assert set(LABELS) <= set(texts_of(files[chart]))
+    assert [one["file"] for one in json.loads(files[MANIFEST])["charts"]] == charts
 
 
 def test_a_void_arm_is_in_the_page_and_in_no_chart():
@@ -37,11 +50,46 @@ def test_a_void_arm_is_in_the_page_and_in_no_chart():
         replace(one, void="another law ran") if one.arm == "soft" else one for one in measured()
     ]
     files = report_files(windows, summarise(windows, NAMES), [])
-    assert "| soft | void |" in files[PAGE]
+    assert "| soft | void |" in files[MARKDOWN]
     for chart in (RATIO_CHART, LOSS_CHART, PARTS_CHART):
-        assert ">soft</text>" not in files[chart] and ">hard</text>" in files[chart]
+        assert LABELS[1] not in texts_of(files[chart]) and LABELS[2] in texts_of(files[chart])
 
 
 def test_without_an_arm_that_counts_there_is_no_chart():
     windows = [replace(one, void="another law ran") for one in measured()]
-    assert set(report_files(windows, summarise(windows, NAMES), [])) == {PAGE}
+    files = report_files(windows, summarise(windows, NAMES), [])
+    assert set(files) == {MARKDOWN, HTML, MANIFEST}
+    assert json.loads(files[MANIFEST]) == {"charts": []}
+
+
+def test_a_sweep_has_one_chart_a_quantity():
+    deltas = ("0.1", "0.3")
+    windows = measured([f"typical:delta={delta}@draft_model:2" for delta in deltas])
+    summaries = summarise(windows, [one.arm for one in windows[:3]])
+    charts = {one.file: one for one in charts_of(windows, summaries)}
+    swept = {
+        "decode-by-typical-delta.svg": lambda one: one.ratios["decode"],
+        "kept-draft-rate-by-typical-delta.svg": lambda one: one.estimates["kept_draft_rate"],
+        "tokens-per-step-by-typical-delta.svg": lambda one: one.estimates["tokens_per_verify_step"],
+    }
+    assert list(charts)[3:] == list(swept)
+    arms = sorted((one for one in summaries if one.depths), key=lambda one: one.options["delta"])
+    for file, value_of in swept.items():
+        chart = charts[file]
+        assert "typical, n = 4" in texts_of(chart.svg) and "2 prompts, 2 seeds" in chart.caption
+        hints = [node.text for node in ElementTree.fromstring(chart.svg).iter(f"{SVG}title")]
+        for delta, one, hint in zip(deltas, arms, hints, strict=True):
+            found = value_of(one)
+            expected = f"{delta}: {found.value:.4g} ({found.low:.4g}-{found.high:.4g})"
+            assert hint == expected
+            assert f"{found.value:.3g} at delta {delta}" in chart.alt
+
+
+def test_a_label_names_the_law_once():
+    windows = measured(["soft=typical:delta=0.3@draft_model:2", "typical:delta=0.1@draft_model:2"])
+    labels = [label_of(one) for one in summarise(windows, sorted({one.arm for one in windows}))]
+    assert labels == [
+        "plain, n = 4",
+        "soft (typical), n = 4",
+        "typical:delta=0.1@draft_model:2, n = 4",
+    ]

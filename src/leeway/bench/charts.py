@@ -1,0 +1,199 @@
+"""The charts of a run, drawn from windows only; arms that are void are in none.
+
+In: summaries, and windows for what they were measured on. Out: charts with captions. Every label
+names the law and n, the requests an arm.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from leeway.bench.intervals import Estimate
+from leeway.bench.knobs import KnobSeries, knob_series
+from leeway.bench.summary import ArmSummary
+from leeway.bench.tables import sample_text, sampling_text
+from leeway.bench.window import Window
+from leeway.report.curves import Curve, CurvePoint, curves
+from leeway.report.page import Chart
+from leeway.report.ranges import Range, ranges
+from leeway.report.scatter import Axes, Point, scatter
+from leeway.report.stacked_bars import Bar, stacked_bars
+
+RATIO_CHART, LOSS_CHART, PARTS_CHART = "decode.svg", "speed-against-loss.svg", "step-parts.svg"
+
+
+@dataclass(frozen=True, slots=True)
+class _Quantity:
+    """What a chart by knob shows: a ratio to the first arm, or a measure of the arm itself."""
+
+    file: str
+    title: str
+    y_label: str
+    measure: str
+    mark: float | None = None
+
+    def of(self, one: ArmSummary) -> Estimate | None:
+        """Return the arm's value."""
+        return one.ratios["decode"] if self.measure == "decode" else one.estimates[self.measure]
+
+
+def charts_of(windows: Sequence[Window], summaries: Sequence[ArmSummary]) -> list[Chart]:
+    """Return the charts for which there is something to draw."""
+    counting = [one for one in summaries if one.void is None]
+    if not counting:
+        return []
+    about = _about(windows, summaries)
+    found = [
+        _ratio_chart(about, counting, summaries[0]),
+        _loss_chart(about, counting, summaries[0]),
+        _parts_chart(about, counting),
+        *_knob_charts(about, counting, summaries[0]),
+    ]
+    return [chart for chart in found if chart is not None]
+
+
+def label_of(one: ArmSummary) -> str:
+    """Return what a chart calls an arm: its name, its law where the name lacks it, and n."""
+    law = "" if one.drafter == "none" or one.law in one.name else f" ({one.law})"
+    return f"{one.name}{law}, n = {one.num_windows}"
+
+
+def about_text(windows: Sequence[Window]) -> str:
+    """Return what was measured on, for captions and introductions."""
+    identity = windows[0].identity
+    machine = identity["machine"]
+    return (
+        f"{identity['model']['name']}, {sampling_text(identity['sampling'])}, Leeway "
+        f"{identity['version']} on {machine['cpu_model']}, {machine['usable_threads']} threads"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _About:
+    model: str
+    text: str
+
+
+def _about(windows: Sequence[Window], summaries: Sequence[ArmSummary]) -> _About:
+    name = windows[0].identity["model"]["name"]
+    return _About(name, f"{about_text(windows)}; {sample_text(summaries[0])}.")
+
+
+def _ratio_chart(about: _About, summaries: Sequence[ArmSummary], first: ArmSummary) -> Chart | None:
+    rows = [
+        Range(label_of(one), ratio.value, ratio.low, ratio.high)
+        for one in summaries
+        for ratio in [one.ratios["decode"]]
+        if ratio is not None
+    ]
+    if not rows:
+        return None
+    alt = "; ".join(f"{row.label}: {row.value:.2f} times {first.name}" for row in rows)
+    svg = ranges(
+        rows,
+        title=f"Decode speed: {about.model}",
+        x_label=f"times {first.name}; n requests an arm, 95 % intervals",
+        alt=alt,
+    )
+    return Chart(RATIO_CHART, f"Decode speed, times {first.name}. {about.text}", alt, svg)
+
+
+def _loss_chart(about: _About, summaries: Sequence[ArmSummary], first: ArmSummary) -> Chart | None:
+    points = []
+    for one in summaries:
+        ratio = one.ratios["decode"]
+        has_loss = one.drafter == "none" or one.loss["total_variation_mean"] is not None
+        if ratio is not None and has_loss:
+            low, high = (ratio.value if end is None else end for end in (ratio.low, ratio.high))
+            loss = one.loss["total_variation_mean"] or 0.0
+            points.append(Point(label_of(one), loss, ratio.value, low, high))
+    if not points:
+        return None
+    alt = "; ".join(
+        f"{point.label}: {point.y:.2f} times {first.name} at a loss of {point.x:.3f}"
+        for point in points
+    )
+    axes = Axes(
+        title=f"Speed against measured loss: {about.model}",
+        x_label="loss: mean total variation between emitted and target row, per position",
+        y_label=f"decode speed, times {first.name} (95 %)",
+        alt=alt,
+    )
+    caption = f"Decode speed, times {first.name}, against the measured loss. {about.text}"
+    return Chart(LOSS_CHART, caption, alt, scatter(points, axes))
+
+
+def _parts_chart(about: _About, summaries: Sequence[ArmSummary]) -> Chart | None:
+    bars = [
+        Bar(label_of(one), {name: 1000 * cost.mean_s for name, cost in one.parts.items()})
+        for one in summaries
+        if one.parts
+    ]
+    if not bars:
+        return None
+    alt = "; ".join(
+        f"{bar.label}: " + ", ".join(f"{name} {ms:.1f} ms" for name, ms in bar.parts.items())
+        for bar in bars
+    )
+    svg = stacked_bars(
+        bars,
+        title=f"Where a verify step's time goes: {about.model}",
+        x_label="ms of a mean step behind the first token",
+        unit=" ms",
+        alt=alt,
+    )
+    return Chart(PARTS_CHART, f"Cost of a verify step by part. {about.text}", alt, svg)
+
+
+def _knob_charts(
+    about: _About, summaries: Sequence[ArmSummary], first: ArmSummary
+) -> list[Chart | None]:
+    """Return one chart a quantity and knob; sweeps of one knob share it."""
+    by_knob: dict[tuple[str, str], list[KnobSeries]] = {}
+    for series in knob_series(summaries):
+        by_knob.setdefault((series.law, series.knob), []).append(series)
+    quantities = (
+        _Quantity("decode", "Decode speed", f"decode speed, times {first.name}", "decode", 1.0),
+        _Quantity("kept-draft-rate", "Draft tokens kept", "kept_draft_rate", "kept_draft_rate"),
+        _Quantity(
+            "tokens-per-step", "Tokens a verify step", "tokens per verify step",
+            "tokens_per_verify_step", 1.0,
+        ),
+    )  # fmt: skip
+    return [
+        _knob_chart(about, alike, quantity) for alike in by_knob.values() for quantity in quantities
+    ]
+
+
+def _knob_chart(about: _About, alike: Sequence[KnobSeries], quantity: _Quantity) -> Chart | None:
+    law, knob = alike[0].law, alike[0].knob
+    drawn = [curve for curve in (_knob_curve(one, quantity) for one in alike) if curve.points]
+    if not drawn:
+        return None
+    alt = "; ".join(
+        f"{curve.label}: "
+        + ", ".join(f"{point.y:.3g} at {knob} {point.x:g}" for point in curve.points)
+        for curve in drawn
+    )
+    title = f"{quantity.title} by {knob} of {law}: {about.model}"
+    svg = curves(
+        drawn,
+        Axes(title, f"{knob} of {law}; 95 % intervals", quantity.y_label, alt),
+        mark=quantity.mark,
+    )
+    file = re.sub(r"[^a-z0-9-]+", "-", f"{quantity.file}-by-{law}-{knob}".lower()) + ".svg"
+    return Chart(file, f"{quantity.title} by {knob} of {law}. {about.text}", alt, svg)
+
+
+def _knob_curve(series: KnobSeries, quantity: _Quantity) -> Curve:
+    points = [
+        CurvePoint(value, found.value, found.low, found.high)
+        for value, one in series.points
+        for found in [quantity.of(one)]
+        if found is not None
+    ]
+    num = min(one.num_windows for _, one in series.points)
+    words = " ".join(word for word in (series.law, series.fixed) if word)
+    return Curve(f"{words}, n = {num}", tuple(points))

@@ -29,6 +29,7 @@ VERBS = (
     ("bench", "report"),
     ("bench", "dial"),
     ("bench", "compare"),
+    ("bench", "load"),
     ("tune",),
     ("quality", "martingale"),
     ("doctor",),

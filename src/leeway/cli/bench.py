@@ -9,6 +9,7 @@ from cyclopts import App, Parameter
 
 from leeway.cli.bench_compare import compare
 from leeway.cli.bench_dial import dial
+from leeway.cli.bench_load import load
 from leeway.cli.bench_options import (
     ARM,
     DEFAULT_ARMS,
@@ -81,3 +82,4 @@ def report(
 
 app.command(dial)
 app.command(compare)
+app.command(load)

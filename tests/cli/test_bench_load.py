@@ -1,0 +1,71 @@
+"""`bench load`: a server by URL, one that is started, and what is refused."""
+
+import json
+
+import pytest
+from tests.support.openai_server import answer, fake_server
+
+QUICK = ("--num-requests", "3", "-n", "2", "--prompts")
+
+
+@pytest.fixture
+def prompts(leeway):
+    path = leeway.folder / "prompts.jsonl"
+    path.write_text('{"prompt": "one two one two"}\n{"prompt": "three four"}\n')
+    return str(path)
+
+
+def test_a_server_by_its_url(leeway, prompts):
+    out = leeway.folder / "load"
+    with fake_server(lambda _: (200, answer("a", "b"))) as server:
+        words = ("bench", "load", "--url", f"{server.url},body.x=1", *QUICK, prompts)
+        outcome = leeway(*words, "--concurrency", "1,2", "--request-rate", "100", "--out", str(out))
+        assert outcome.code == 0, outcome.err
+        assert len(server.bodies) == 1 + 3 * 3
+        outcome = leeway(*words, "--concurrency", "1,2", "--out", str(out), "--json")
+    report = json.loads(outcome.out)
+    assert [one["load"] for one in report["levels"]] == ["1 client", "2 clients"]
+    for one in report["levels"]:
+        assert one["num_whole"] == 3 and one["requests_per_s"] > 0
+    assert {content["x"] for _, content in server.bodies} == {1}
+    assert {content["model"] for _, content in server.bodies} == {"tiny"}
+
+
+def test_tables_and_errors_for_people(leeway, prompts):
+    def respond(content):
+        return (500, [b'{"error": "busy"}']) if content["seed"] == 2 else (200, answer("a", "b"))
+
+    with fake_server(respond) as server:
+        outcome = leeway("bench", "load", "--url", server.url, *QUICK, prompts)
+    assert outcome.code == 0, outcome.err
+    for expected in ("1 client ", "8 clients", "tokens/s", "! 2 clients: 1 failed: HTTP 500: busy"):
+        assert expected in outcome.out
+
+
+def test_a_server_of_our_own_is_started_and_stopped(on_tiny, prompts):
+    words = ("bench", "load", *QUICK, prompts, "--concurrency", "2", "--drafter", "ngram")
+    outcome = on_tiny(*words, "--ignore-eos", "--json")
+    assert outcome.code == 0, outcome.err
+    report = json.loads(outcome.out)
+    [one] = report["levels"]
+    assert (one["num_whole"], one["errors"]) == (3, {}) and one["tokens_per_s"] > 0
+    assert report["identity"]["server"]["settings"]["drafter"] == "ngram"
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (["--url", "host"], "has the URL 'host'"),
+        (["--url", "http://127.0.0.1:9/v1"], "does not answer"),
+        (["--url", "http://127.0.0.1:9", "--drafter", "ngram"], "--drafter says how to serve"),
+        (["--concurrency", "1,x"], "--concurrency holds 'x'"),
+        (["--concurrency", "0"], "--concurrency holds '0'"),
+        (["--request-rate", "0"], "--request-rate holds '0'"),
+        (["--request-rate", "inf"], "--request-rate holds 'inf'"),
+        (["--num-requests", "0"], "--num-requests 0 is out of range"),
+        (["--law", "typcal"], "unknown law 'typcal'"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(leeway, more, says):
+    outcome = leeway("bench", "load", *more)
+    assert outcome.code == 2 and says in outcome.err, outcome.err

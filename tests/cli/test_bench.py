@@ -152,6 +152,59 @@ def test_a_dial_is_a_run(on_tiny, prompts):
     assert outcome.code == 2 and "--limit 0 is out of range" in outcome.err
 
 
+def ladder_words(out, *more):
+    arms = ("-a", "plain", "-a", "rejection@ngram:2")
+    return ("bench", "ladder", *arms, "-n", "4", "--seeds", "2", "--out", str(out), *more)
+
+
+def test_a_ladder_its_going_on_and_its_report(on_tiny):
+    out = on_tiny.folder / "ladder"
+    outcome = on_tiny(*ladder_words(out, "--contexts", "32,16", "--json"))
+    assert outcome.code == 0, outcome.err
+    report = json.loads(outcome.out)
+    assert report == json.loads((out / "summary.json").read_text())
+    assert [rung["context_len"] for rung in report["rungs"]] == [16, 32]
+    for rung in report["rungs"]:
+        assert [arm["num_windows"] for arm in rung["arms"]] == [2, 2]
+        assert rung["wall_s"].keys() == {"plain", "rejection@ngram:2"}
+        assert {arm["mean_output_tokens"] for arm in rung["arms"]} == {4}
+    short, long = (rung["arms"][0] for rung in report["rungs"])
+    assert 0 < short["kv_bytes"] <= long["kv_bytes"] <= long["kv_cache_bytes"]
+
+    more = ("--contexts", "16,32", "--kv-caches", "16bit,u8", "--rounds", "2", "--quiet")
+    outcome = on_tiny(*ladder_words(out, *more))
+    assert outcome.code == 0 and "x 16bit" in outcome.out, outcome.err
+    folders = sorted(path.name for path in out.iterdir() if path.is_dir())
+    assert folders == ["16bit-000016", "16bit-000032", "u8-000016", "u8-000032"]
+    assert {num_windows(out / name) for name in folders} == {2 * 2 * 2}
+    made = on_tiny("bench", "report", str(out))
+    assert made.code == 0, made.err
+    page = (out / "report" / "report.html").read_text()
+    assert (out / "report" / "decode-by-context.svg").read_text() in page
+    outcome = on_tiny("bench", "compare", str(out / folders[0]), str(out / folders[2]))
+    assert outcome.code == 0 and "backend.kv_cache: 16bit -> u8" in outcome.out
+
+    outcome = on_tiny(*ladder_words(out, "--contexts", "16", "--temperature", "0.5"))
+    assert outcome.code == 2 and "sampling.temperature was 1.0 and is 0.5" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (["--contexts", "4"], "context 4 leaves no room for a prompt before 4 output tokens"),
+        (["--contexts", "16,1M"], "--contexts has '1M'"),
+        (["--contexts", "16,100000"], "context 100000 is too long: the model has room for"),
+        (["--kv-caches", "u9"], "--kv-caches has 'u9'"),
+        (["--kv-caches", "u8,u8"], "gives 'u8' twice"),
+        (["--limit", "0"], "--limit 0 is out of range"),
+    ],
+)
+def test_what_is_no_ladder_is_refused(on_tiny, more, says):
+    outcome = on_tiny(*ladder_words(on_tiny.folder / "ladder", *more))
+    assert outcome.code == 2 and says in outcome.err, outcome.err
+    assert not list(on_tiny.folder.glob("ladder/*/*.window.json"))
+
+
 def test_two_runs_are_compared(on_tiny, prompts):
     first, second = on_tiny.folder / "first", on_tiny.folder / "second"
     assert on_tiny(*words(prompts, first)).code == 0

@@ -28,6 +28,7 @@ VERBS = (
     ("bench", "run"),
     ("bench", "report"),
     ("bench", "dial"),
+    ("bench", "ladder"),
     ("bench", "compare"),
     ("bench", "load"),
     ("tune",),

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 
 from leeway.bench.charts import charts_of
 from leeway.bench.knobs import dial_rows, knob_series
+from leeway.bench.ladder import DEFINITIONS as LADDER_DEFINITIONS
+from leeway.bench.ladder import Rung, ladder_chart, ladder_tables
 from leeway.bench.summary import DEFINITIONS, ArmSummary
 from leeway.bench.tables import sample_text, sampling_text, tables
 from leeway.bench.window import Window
@@ -36,6 +38,24 @@ def report_files(
             definitions=DEFINITIONS,
             arms={one.name: one.definition for one in summaries},
             commands=commands(windows),
+        )
+    )
+
+
+def ladder_files(rungs: Sequence[Rung], warnings: Sequence[str]) -> dict[str, str]:
+    """Return the page of a ladder, its chart and their list, by file name."""
+    windows, first = rungs[0].windows, rungs[0].summaries[0]
+    chart = ladder_chart(rungs)
+    return page_files(
+        Page(
+            title=f"Ladder: {windows[0].identity['model']['name']}",
+            intro=_intro(windows, first),
+            warnings=warnings,
+            tables=ladder_tables(rungs),
+            charts=[] if chart is None else [chart],
+            definitions={**DEFINITIONS, **LADDER_DEFINITIONS},
+            arms={one.name: one.definition for one in rungs[0].summaries},
+            commands=commands([window for rung in rungs for window in rung.windows]),
         )
     )
 

@@ -9,6 +9,7 @@ from cyclopts import App, Parameter
 
 from leeway.cli.bench_compare import compare
 from leeway.cli.bench_dial import dial
+from leeway.cli.bench_ladder import ladder
 from leeway.cli.bench_load import load
 from leeway.cli.bench_options import (
     ARM,
@@ -73,13 +74,14 @@ def report(
     *,
     out: Annotated[Path | None, _REPORT_OUT] = None,
 ) -> None:
-    """Write a page with tables and charts from the files of a run."""
+    """Write a page with tables and charts from the files of a run or a ladder."""
     _, screen = call.resolve()
-    from leeway.cli.bench_run import write_report
+    from leeway.cli.bench_report import write_report
 
     write_report(folder, out or folder / "report", screen)
 
 
 app.command(dial)
+app.command(ladder)
 app.command(compare)
 app.command(load)

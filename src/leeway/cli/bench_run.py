@@ -16,8 +16,7 @@ from leeway.bench.identity import identity_of
 from leeway.bench.interleaved import Plan, Progress, measure, resume
 from leeway.bench.load_arms import LoadedArms, load_arms
 from leeway.bench.ready_arm import ReadyArm
-from leeway.bench.report import report_files
-from leeway.bench.runs import read_run, whole_blocks
+from leeway.bench.runs import whole_blocks
 from leeway.bench.summary import DEFINITIONS, ArmSummary, summarise, warnings_of
 from leeway.bench.url_arm import UrlArm
 from leeway.bench.url_spec import parse_any
@@ -31,7 +30,6 @@ from leeway.cli.loading import names_of, naming_origins, progress
 from leeway.core.config import Config
 from leeway.core.errors import ConfigError
 from leeway.core.types import SamplingParams
-from leeway.report.page import HTML
 from leeway.sampling.params import check_sampling
 
 OK, INTERRUPTED = 0, 130
@@ -158,27 +156,6 @@ def as_json(
         "warnings": list(warnings),
         "arms": [asdict(summary) for summary in summaries],
     }
-
-
-def write_report(folder: Path, out: Path, screen: Screen) -> None:
-    """Write the page and charts of a folder's windows, and say where they are.
-
-    Raises:
-        ConfigError: the folder holds no whole block of one run, or the page cannot be written.
-    """
-    kept = read_run(folder)
-    names = list(kept[0].identity["arms"])
-    summaries = summarise(kept, names)
-    _make_folder(out)
-    for name, content in report_files(kept, summaries, warnings_of(kept, summaries)).items():
-        try:
-            (out / name).write_text(content, encoding="utf-8")
-        except OSError as reason:
-            raise ConfigError(f"cannot write {str(out / name)!r}: {reason.strerror}") from None
-    if screen.is_json:
-        screen.print_json({"page": str(out / HTML)})
-    else:
-        print(out / HTML)
 
 
 class _Said:

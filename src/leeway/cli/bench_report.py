@@ -1,0 +1,41 @@
+"""What `leeway bench report` does: the page of a run or a ladder, from its files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from leeway.bench.ladder import has_rungs, read_ladder
+from leeway.bench.report import PAGE, ladder_files, report_files
+from leeway.bench.runs import read_run
+from leeway.bench.summary import summarise, warnings_of
+from leeway.cli.bench_ladder_run import ladder_warnings
+from leeway.cli.call import Screen
+from leeway.core.errors import ConfigError
+
+
+def write_report(folder: Path, out: Path, screen: Screen) -> None:
+    """Write the page and charts of a folder, and say where they are.
+
+    Raises:
+        ConfigError: the folder holds no whole block of one run, or the page cannot be written.
+    """
+    files = _files(folder)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            (out / name).write_text(content, encoding="utf-8")
+    except OSError as reason:
+        raise ConfigError(f"cannot write {str(out)!r}: {reason.strerror}") from None
+    if screen.is_json:
+        screen.print_json({"page": str(out / PAGE)})
+    else:
+        print(out / PAGE)
+
+
+def _files(folder: Path) -> dict[str, str]:
+    if has_rungs(folder):
+        rungs = read_ladder(folder)
+        return ladder_files(rungs, ladder_warnings(rungs))
+    windows = read_run(folder)
+    summaries = summarise(windows, list(windows[0].identity["arms"]))
+    return report_files(windows, summaries, warnings_of(windows, summaries))

@@ -7,6 +7,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from leeway.bench import interleaved
+
 ARMS = ("-a", "plain", "-a", "rejection@ngram:2", "-a", "soft=typical:delta=0.3@ngram:2")
 
 
@@ -184,8 +186,36 @@ def test_a_ladder_its_going_on_and_its_report(on_tiny):
     outcome = on_tiny("bench", "compare", str(out / folders[0]), str(out / folders[2]))
     assert outcome.code == 0 and "backend.kv_cache: 16bit -> u8" in outcome.out
 
+    outcome = on_tiny("bench", "compare", str(out), str(out))
+    assert outcome.code == 2 and "holds a ladder; name one of the folders" in outcome.err
+
     outcome = on_tiny(*ladder_words(out, "--contexts", "16", "--temperature", "0.5"))
     assert outcome.code == 2 and "sampling.temperature was 1.0 and is 0.5" in outcome.err
+
+
+def test_ctrl_c_on_a_ladder_keeps_whole_blocks_and_goes_on(on_tiny, monkeypatch):
+    out, real = on_tiny.folder / "ladder", interleaved.measure
+
+    def interrupted(*args, **kwargs):
+        for index, window in enumerate(real(*args, **kwargs)):
+            yield window
+            if index == 2 and window.prompt_tokens == 28:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr("leeway.cli.bench_ladder_run.measure", interrupted)
+    words_of_it = ladder_words(out, "--contexts", "16,32", "--json")
+    outcome = on_tiny(*words_of_it)
+    assert outcome.code == 130 and "interrupted; the same command goes on" in outcome.err
+    report = json.loads(outcome.out)
+    assert report["is_interrupted"]
+    counts = [[arm["num_windows"] for arm in rung["arms"]] for rung in report["rungs"]]
+    assert counts == [[2, 2], [1, 1]] and num_windows(out / "16bit-000032") == 3
+    monkeypatch.setattr("leeway.cli.bench_ladder_run.measure", real)
+    before = {path: path.read_bytes() for path in (out / "16bit-000016").glob("*.window.json")}
+    report = json.loads(on_tiny(*words_of_it).out)
+    counts = [[arm["num_windows"] for arm in rung["arms"]] for rung in report["rungs"]]
+    assert counts == [[2, 2], [2, 2]] and not report["is_interrupted"]
+    assert all(path.read_bytes() == raw for path, raw in before.items())
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from leeway.acceptance.base import Guarantee
 from leeway.bench.intervals import Estimate
 from leeway.bench.knobs import KnobSeries, knob_series
 from leeway.bench.summary import ArmSummary
 from leeway.bench.tables import sample_text, sampling_text
+from leeway.bench.url_arm import NOT_TOLD
 from leeway.bench.window import Window
 from leeway.report.curves import Curve, CurvePoint, curves
 from leeway.report.page import Chart
@@ -56,7 +58,8 @@ def charts_of(windows: Sequence[Window], summaries: Sequence[ArmSummary]) -> lis
 
 def label_of(one: ArmSummary) -> str:
     """Return what a chart calls an arm: its name, its law where the name lacks it, and n."""
-    law = "" if one.drafter == "none" or one.law in one.name else f" ({one.law})"
+    is_clear = one.drafter == "none" or one.law in one.name or one.law == NOT_TOLD
+    law = "" if is_clear else f" ({one.law})"
     return f"{one.name}{law}, n = {one.num_windows}"
 
 
@@ -104,7 +107,7 @@ def _loss_chart(about: _About, summaries: Sequence[ArmSummary], first: ArmSummar
     points = []
     for one in summaries:
         ratio = one.ratios["decode"]
-        has_loss = one.drafter == "none" or one.loss["total_variation_mean"] is not None
+        has_loss = one.rates["tokens_per_verify_step"] is not None  # not so of other engines
         if ratio is not None and has_loss:
             low, high = (ratio.value if end is None else end for end in (ratio.low, ratio.high))
             loss = one.loss["total_variation_mean"] or 0.0
@@ -163,15 +166,29 @@ def _knob_charts(
         ),
     )  # fmt: skip
     return [
-        _knob_chart(about, alike, quantity) for alike in by_knob.values() for quantity in quantities
+        _knob_chart(about, alike, quantity, summaries)
+        for alike in by_knob.values()
+        for quantity in quantities
     ]
 
 
-def _knob_chart(about: _About, alike: Sequence[KnobSeries], quantity: _Quantity) -> Chart | None:
+def _knob_chart(
+    about: _About,
+    alike: Sequence[KnobSeries],
+    quantity: _Quantity,
+    summaries: Sequence[ArmSummary],
+) -> Chart | None:
     law, knob = alike[0].law, alike[0].knob
     drawn = [curve for curve in (_knob_curve(one, quantity) for one in alike) if curve.points]
     if not drawn:
         return None
+    xs = [point.x for curve in drawn for point in curve.points]
+    for exact in _exact_arms(alike, summaries):
+        found = quantity.of(exact)
+        if found is not None:
+            start = CurvePoint(min(xs), found.value, found.low, found.high)
+            end = CurvePoint(max(xs), found.value)
+            drawn.append(Curve(f"{label_of(exact)}, exact", (start, end)))
     alt = "; ".join(
         f"{curve.label}: "
         + ", ".join(f"{point.y:.3g} at {knob} {point.x:g}" for point in curve.points)
@@ -185,6 +202,17 @@ def _knob_chart(about: _About, alike: Sequence[KnobSeries], quantity: _Quantity)
     )
     file = re.sub(r"[^a-z0-9-]+", "-", f"{quantity.file}-by-{law}-{knob}".lower()) + ".svg"
     return Chart(file, f"{quantity.title} by {knob} of {law}. {about.text}", alt, svg)
+
+
+def _exact_arms(alike: Sequence[KnobSeries], summaries: Sequence[ArmSummary]) -> list[ArmSummary]:
+    """Return the exact arms that draft as these sweeps do."""
+    drafting = {series.points[0][1].definition.partition("@")[2] for series in alike}
+    return [
+        one
+        for one in summaries
+        if one.guarantee == Guarantee.EXACT_DISTRIBUTION
+        and one.definition.partition("@")[2] in drafting
+    ]
 
 
 def _knob_curve(series: KnobSeries, quantity: _Quantity) -> Curve:

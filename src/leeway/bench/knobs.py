@@ -127,9 +127,9 @@ def _number(text: str) -> float:
     return value
 
 
-def dial_rows(series: KnobSeries) -> list[list[str]]:
-    """Return the table of a sweep, its head first: speed beside measured loss."""
-    head = [series.name, "tokens/s", "x the first arm", "tokens/step", "kept", "loss mean"]
+def dial_rows(series: KnobSeries, first: str) -> list[list[str]]:
+    """Return the table of a sweep, its head first: speed, times the `first` arm, beside loss."""
+    head = [series.name, "tokens/s", f"x {first}", "tokens/step", "kept", "loss mean"]
     rows = [head]
     for value, one in series.points:
         speed = one.estimates["decode_tokens_per_s"]

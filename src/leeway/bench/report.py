@@ -27,7 +27,7 @@ def report_files(
 
     Void arms are in the page and in no chart.
     """
-    sweeps = map(dial_rows, knob_series(summaries))
+    sweeps = [dial_rows(series, summaries[0].name) for series in knob_series(summaries)]
     return page_files(
         Page(
             title=f"Bench: {windows[0].identity['model']['name']}",

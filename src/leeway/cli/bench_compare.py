@@ -71,6 +71,10 @@ def _folder(path: Path) -> Path:
     Raises:
         ConfigError: it is neither a folder nor a summary beside windows.
     """
+    from leeway.bench.ladder import has_rungs
+
+    if path.is_dir() and has_rungs(path):
+        raise ConfigError(f"{str(path)!r} holds a ladder; name one of the folders in it")
     if path.is_dir():
         return path
     if path.is_file() and path.suffix == ".json" and any(path.parent.glob("*.window.json")):

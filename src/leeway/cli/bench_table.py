@@ -26,7 +26,8 @@ def print_tables(
     identity = windows[0].identity
     out.print(f"{identity['model']['name']}: {sampling_text(identity['sampling'])}", style="bold")
     out.print(sample_text(summaries[0]))
-    for rows in (*tables(summaries), *map(dial_rows, knob_series(summaries))):
+    sweeps = [dial_rows(series, summaries[0].name) for series in knob_series(summaries)]
+    for rows in (*tables(summaries), *sweeps):
         print_rows(rows, out)
     for warning in warnings:
         out.print(f"! {warning}", style="yellow")

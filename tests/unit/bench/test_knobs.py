@@ -74,10 +74,10 @@ def test_a_sweep_is_found_in_order_of_its_number():
     assert (series.law, series.knob, series.name) == ("typical", "delta", "typical by delta")
     assert [value for value, _ in series.points] == [0.1, 0.3, 0.5]
     assert [one.options["delta"] for _, one in series.points] == [0.1, 0.3, 0.5]
-    rows = dial_rows(series)
+    rows = dial_rows(series, "plain")
     assert [row[0] for row in rows] == ["typical by delta", "0.1", "0.3", "0.5"]
     tight = series.points[2][1]
-    assert rows[3][2] == interval_text(tight.ratios["decode"])
+    assert rows[0][2] == "x plain" and rows[3][2] == interval_text(tight.ratios["decode"])
     assert rows[3][-1] == interval_text(tight.estimates["loss_tv_mean"], 4)
 
 

@@ -85,6 +85,35 @@ def test_a_sweep_has_one_chart_a_quantity():
             assert f"{found.value:.3g} at delta {delta}" in chart.alt
 
 
+def test_an_exact_arm_that_drafts_alike_is_a_level_line():
+    deltas = ("0.1", "0.3")
+    windows = measured(
+        [
+            *(f"typical:delta={delta}@draft_model:2" for delta in deltas),
+            "exact=rejection@draft_model:2",
+            "other=rejection@draft_model:3",
+        ]
+    )
+    summaries = summarise(windows, list(windows[0].identity["arms"]))
+    [chart] = [one for one in charts_of(windows, summaries) if one.file.startswith("kept-draft")]
+    texts = texts_of(chart.svg)
+    assert "exact (rejection), n = 4, exact" in texts and "other" not in " ".join(texts)
+    rate = summaries[3].estimates["kept_draft_rate"].value
+    assert f"exact: {rate:.3g} at delta 0.1, {rate:.3g} at delta 0.3" in chart.alt
+
+
+def test_drafts_that_were_never_decided_lost_nothing_and_what_is_not_told_is_not_drawn():
+    windows = measured()
+    plain, soft, hard = summarise(windows, NAMES)
+    nothing = {"total_variation_mean": None}
+    idle = replace(soft, loss=nothing)
+    rival = replace(hard, law="not told", loss=nothing, rates=dict.fromkeys(hard.rates))
+    charts = {one.file: one for one in charts_of(windows, [plain, idle, rival])}
+    assert "soft (typical), n = 4: " in charts[LOSS_CHART].alt
+    assert "at a loss of 0.000" in charts[LOSS_CHART].alt and "hard" not in charts[LOSS_CHART].alt
+    assert "hard, n = 4" in texts_of(charts[RATIO_CHART].svg)
+
+
 def test_a_label_names_the_law_once():
     windows = measured(["soft=typical:delta=0.3@draft_model:2", "typical:delta=0.1@draft_model:2"])
     labels = [label_of(one) for one in summarise(windows, sorted({one.arm for one in windows}))]

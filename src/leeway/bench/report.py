@@ -49,7 +49,7 @@ def ladder_files(rungs: Sequence[Rung], warnings: Sequence[str]) -> dict[str, st
     return page_files(
         Page(
             title=f"Ladder: {windows[0].identity['model']['name']}",
-            intro=_intro(windows, first),
+            intro=f"On each rung: {_intro(windows, first)}",
             warnings=warnings,
             tables=ladder_tables(rungs),
             charts=[] if chart is None else [chart],

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from leeway.report.svg import COLOURS, line, opening, text, ticks
+from leeway.report.svg import COLOURS, label_width, line, opening, text, ticks
 
 WIDTH = 720
 _LEFT, _RIGHT, _TOP, _BOTTOM, _ROW = 250, 130, 48, 56, 28
@@ -30,11 +30,13 @@ def ranges(rows: Sequence[Range], *, title: str, x_label: str, alt: str, mark: f
     x_ticks = ticks(most)
     height = _TOP + _ROW * len(rows) + _BOTTOM
     bottom = height - _BOTTOM
+    left = 20 + label_width([row.label for row in rows], _LEFT - 20)
+    right = left + WIDTH - _LEFT - _RIGHT
 
     def x_of(value: float) -> float:
-        return _LEFT + value / x_ticks[-1] * (WIDTH - _LEFT - _RIGHT)
+        return left + value / x_ticks[-1] * (right - left)
 
-    parts = [*opening(WIDTH, height, alt), text(14, 26, title, size=16, weight="bold")]
+    parts = [*opening(right + _RIGHT, height, alt), text(14, 26, title, size=16, weight="bold")]
     for tick in x_ticks:
         parts.append(line((x_of(tick), _TOP), (x_of(tick), bottom), "#e4e4e4"))
         parts.append(text(x_of(tick), bottom + 18, f"{tick:g}", anchor="middle"))
@@ -46,7 +48,7 @@ def ranges(rows: Sequence[Range], *, title: str, x_label: str, alt: str, mark: f
             parts.append(line((x_of(row.low), y), (x_of(row.high), y), colour, width=3))
             said += f" ({row.low:.2f}-{row.high:.2f})"
         parts.append(f'<circle cx="{x_of(row.value):.1f}" cy="{y:.1f}" r="6" fill="{colour}"/>')
-        parts.append(text(_LEFT - 12, y + 4, row.label, anchor="end", fill=colour))
-        parts.append(text(WIDTH - _RIGHT + 10, y + 4, said))
-    parts.append(text((_LEFT + WIDTH - _RIGHT) / 2, height - 14, x_label, anchor="middle"))
+        parts.append(text(left - 12, y + 4, row.label, anchor="end", fill=colour))
+        parts.append(text(right + 10, y + 4, said))
+    parts.append(text((left + right) / 2, height - 14, x_label, anchor="middle"))
     return "\n".join([*parts, "</svg>"]) + "\n"

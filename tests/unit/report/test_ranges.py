@@ -36,3 +36,13 @@ def test_marks_lie_in_order_and_within_their_interval():
     assert float(bars[1].get("x1")) < second < float(bars[1].get("x2"))
     dashed = next(one for one in root.iter(f"{SVG}line") if one.get("stroke-dasharray"))
     assert float(dashed.get("x1")) == pytest.approx(first)
+
+
+def test_a_long_label_has_room():
+    short, long = draw(), draw([*ROWS, Range("x" * 60, 1.5, 1.4, 1.6)])
+    widths = [float(root.get("viewBox").split()[2]) for root in (short, long)]
+    label = next(one for one in long.iter(f"{SVG}text") if one.text == "x" * 60)
+    assert widths[0] == 720 < widths[1] and float(label.get("x")) > 60 * 7
+    first, second = (next(iter(root.iter(f"{SVG}circle"))) for root in (short, long))
+    moved = float(second.get("cx")) - float(first.get("cx"))
+    assert moved == pytest.approx(widths[1] - widths[0], abs=0.2)

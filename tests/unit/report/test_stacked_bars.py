@@ -24,3 +24,10 @@ def test_parts_lie_end_to_end():
         end = float(left.get("x")) + float(left.get("width"))
         assert float(right.get("x")) == pytest.approx(end, abs=0.2)
     assert boxes[3].find(f"{SVG}title").text == "law 3.00 ms"
+
+
+def test_a_long_label_has_room():
+    bars = [*BARS, Bar("x" * 60, {"target": 1.0, "law": 1.0})]
+    root = ElementTree.fromstring(stacked_bars(bars, title="Step", x_label="ms", alt="alt"))
+    label = next(one for one in root.iter(f"{SVG}text") if one.text == "x" * 60)
+    assert float(label.get("x")) > 60 * 7 and float(root.get("viewBox").split()[2]) > 720

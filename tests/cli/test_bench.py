@@ -176,6 +176,15 @@ def test_a_ladder_its_going_on_and_its_report(on_tiny):
     more = ("--contexts", "16,32", "--kv-caches", "16bit,u8", "--rounds", "2", "--quiet")
     outcome = on_tiny(*ladder_words(out, *more))
     assert outcome.code == 0 and "x 16bit" in outcome.out, outcome.err
+    report = json.loads((out / "summary.json").read_text())
+    assert [(one["kv_cache"], one["context_len"]) for one in report["rungs"]] == [
+        ("16bit", 16),
+        ("16bit", 32),
+        ("u8", 16),
+        ("u8", 32),
+    ]
+    assert set(report["rungs"][0]["decode_x_16bit"].values()) == {None}
+    assert report["rungs"][3]["decode_x_16bit"]["plain"]["value"] > 0
     folders = sorted(path.name for path in out.iterdir() if path.is_dir())
     assert folders == ["16bit-000016", "16bit-000032", "u8-000016", "u8-000032"]
     assert {num_windows(out / name) for name in folders} == {2 * 2 * 2}

@@ -21,6 +21,7 @@ from leeway.bench.ladder import (
     parse_contexts,
     rung_folder,
     rung_of,
+    to_16bit,
 )
 from leeway.bench.load_arms import LoadedArms
 from leeway.bench.own_text import own_texts
@@ -129,6 +130,11 @@ def _as_json(rungs: Sequence[Rung], warnings: Sequence[str]) -> dict[str, Any]:
                 "kv_cache": rung.kv_cache,
                 "identity": rung.windows[0].identity,
                 "wall_s": {one.name: rung.wall_s(one.name) for one in rung.summaries},
+                "decode_x_16bit": {
+                    one.name: None if ratio is None else asdict(ratio)
+                    for one in rung.summaries
+                    for ratio in [to_16bit(rungs, rung, one.name)]
+                },
                 "arms": [asdict(one) for one in rung.summaries],
             }
             for rung in rungs

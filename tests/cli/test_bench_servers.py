@@ -57,3 +57,22 @@ def test_what_cannot_be_a_server_is_refused(on_tiny, prompts):
     assert outcome.code == 2 and "start the server" in outcome.err
     outcome = on_tiny(*words(prompts, "it=url:host"))
     assert outcome.code == 2 and "has the URL 'host'" in outcome.err
+
+
+def test_rivals_are_listed_with_why_one_cannot_run(leeway):
+    outcome = leeway("bench", "rivals", "--json")
+    assert outcome.code == 0, outcome.err
+    found = {one["name"]: one for one in json.loads(outcome.out)}
+    assert set(found) == {"llama.cpp", "openvino-genai", "transformers", "vllm"}
+    for one in found.values():
+        assert one["can_run"] == (one["reason"] is None)
+    assert not found["vllm"]["can_run"] and not found["transformers"]["can_run"]
+    outcome = leeway("bench", "rivals", "--python", "/no/such/python")
+    assert outcome.code == 0 and outcome.out.count("cannot run: '/no/such/python'") == 4
+
+
+def test_a_rival_that_is_not_there_ends_a_run_before_it_begins(on_tiny, prompts):
+    outcome = on_tiny(*words(prompts, "it=rival:llama.cpp,python=/no/such/python"))
+    assert outcome.code == 2 and "arm 'it': '/no/such/python' cannot be run" in outcome.err
+    outcome = on_tiny(*words(prompts, "it=rival:llama"))
+    assert outcome.code == 2 and "has the recipe 'llama'; did you mean 'llama.cpp'?" in outcome.err

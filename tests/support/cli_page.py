@@ -31,6 +31,7 @@ VERBS = (
     ("bench", "ladder"),
     ("bench", "compare"),
     ("bench", "load"),
+    ("bench", "rivals"),
     ("tune",),
     ("quality", "martingale"),
     ("doctor",),

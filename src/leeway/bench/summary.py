@@ -30,6 +30,9 @@ DEFINITIONS = {
     "TTFT": "time from adding the request to the end of the step that gave the first token; median",
     "TPOT": "time behind the first token / output tokens behind the first",
     "chunk gap": "time of one step behind the first token, which delivers one or more tokens",
+    "a server": "an arm by URL, or a rival: TTFT from opening the connection to its first text; "
+    "decode speed by its own count of tokens, over the time from the first text to the finish "
+    "reason; chunk gap between pieces of text",
     "tokens per verify step": "output tokens / verify steps (the one that ends the prompt among "
     "them); 1 without drafts",
     "draft_acceptance_rate": "draft tokens accepted / drafted",

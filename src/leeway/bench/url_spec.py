@@ -15,9 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from leeway.bench.arm_spec import ArmSpec, check_names, parse_arms, split_name
+from leeway.bench.arm_spec import split_name
 from leeway.bench.http_stream import check_url
-from leeway.core.config import EngineConfig
 from leeway.core.errors import ConfigError, did_you_mean
 
 PREFIX = "url:"
@@ -66,17 +65,6 @@ class UrlSpec:
         parts.append(f"send={self.send}")
         parts += (f"{_BODY}{key}={json.dumps(value)}" for key, value in self.extra.items())
         return ",".join(parts)
-
-
-def parse_any(texts: Sequence[str], config: EngineConfig) -> list[ArmSpec | UrlSpec]:
-    """Return arms of this process and servers in the order given; arguments as `parse_arms`.
-
-    Raises:
-        ConfigError, LawError: as `parse_arms`, or a server does not follow the grammar.
-    """
-    specs = [parse_url(text) if is_url(text) else parse_arms([text], config)[0] for text in texts]
-    check_names([spec.name for spec in specs])
-    return specs
 
 
 def is_url(text: str) -> bool:

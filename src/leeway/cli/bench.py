@@ -24,6 +24,7 @@ from leeway.cli.bench_options import (
     SEEDS,
     Asked,
 )
+from leeway.cli.bench_rivals import rivals
 from leeway.cli.call import Call
 from leeway.cli.options import takes_settings
 
@@ -85,3 +86,4 @@ app.command(dial)
 app.command(ladder)
 app.command(compare)
 app.command(load)
+app.command(rivals)

@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from leeway.bench.any_spec import parse_any
 from leeway.bench.arm_spec import ArmSpec
 from leeway.bench.default_workload import SOURCES
 from leeway.bench.identity import identity_of
@@ -19,11 +20,10 @@ from leeway.bench.ready_arm import ReadyArm
 from leeway.bench.runs import whole_blocks
 from leeway.bench.summary import DEFINITIONS, ArmSummary, summarise, warnings_of
 from leeway.bench.url_arm import UrlArm
-from leeway.bench.url_spec import parse_any
 from leeway.bench.window import Window
 from leeway.bench.workload import conversations, encode, read_sources
 from leeway.cli.bench_options import Asked
-from leeway.cli.bench_servers import join, own_arms
+from leeway.cli.bench_servers import joined, own_arms
 from leeway.cli.bench_table import print_tables
 from leeway.cli.call import Call, Screen, to_json
 from leeway.cli.loading import names_of, naming_origins, progress
@@ -52,8 +52,9 @@ def run_arms(call: Call, texts: Sequence[str], asked: Asked) -> int:
     sources = sources[: asked.limit]
     encoded = encode(sources, parts.tokenizer, parts.chat_template, asked.prompt_len)
     plan = Plan(encoded, sampling, asked.seeds, asked.rounds)
-    arms = join(specs, loaded, {} if asked.prompt_len else conversations(sources))
-    return measure_all(loaded, plan, asked.out, screen, call.command, arms=arms)
+    told = {} if asked.prompt_len else conversations(sources)
+    with joined(specs, loaded, plan, config.engine, screen, told=told) as arms:
+        return measure_all(loaded, plan, asked.out, screen, call.command, arms=arms)
 
 
 def load(

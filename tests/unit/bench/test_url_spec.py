@@ -2,8 +2,10 @@
 
 import pytest
 
+from leeway.bench.any_spec import parse_any
 from leeway.bench.arm_spec import ArmSpec
-from leeway.bench.url_spec import UrlSpec, nested, parse_any, parse_url
+from leeway.bench.rivals import RivalSpec
+from leeway.bench.url_spec import UrlSpec, nested, parse_url
 from leeway.core.config import EngineConfig
 from leeway.core.errors import ConfigError
 
@@ -55,8 +57,10 @@ def test_a_field_is_a_value_or_an_object(extra):
 
 def test_servers_stand_among_arms_in_the_order_given():
     config = EngineConfig(drafter="ngram")
-    specs = parse_any(["plain", f"it=url:{URL}", "soft=typical:delta=0.3"], config)
-    assert [spec.name for spec in specs] == ["plain", "it", "soft"]
-    assert [type(spec) for spec in specs] == [ArmSpec, UrlSpec, ArmSpec]
+    specs = parse_any(
+        ["plain", f"it=url:{URL}", "soft=typical:delta=0.3", "r=rival:llama.cpp"], config
+    )
+    assert [spec.name for spec in specs] == ["plain", "it", "soft", "r"]
+    assert [type(spec) for spec in specs] == [ArmSpec, UrlSpec, ArmSpec, RivalSpec]
     with pytest.raises(ConfigError, match="two arms are called 'plain'"):
         parse_any(["plain", f"plain=url:{URL}"], config)

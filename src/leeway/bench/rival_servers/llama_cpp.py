@@ -1,0 +1,52 @@
+"""Serves a GGUF by llama.cpp's own server, out of the package xllamacpp.
+
+Run by the rival's Python, `python llama_cpp.py '{"model": PATH, "name": NAME, "port": N, "threads":
+N, "context": N, "speculation": KIND, "draft_model": PATH or null, "draft_tokens": N}'`; KIND is one
+of `SPECULATION`. Imports nothing of this project.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import threading
+from typing import Any
+
+SPECULATION = {
+    "none": "NONE",
+    "ngram": "NGRAM_SIMPLE",
+    "ngram-mod": "NGRAM_MOD",
+    "draft": "DRAFT_SIMPLE",
+}
+
+
+def main() -> None:
+    """Serve until the process is ended."""
+    asked: dict[str, Any] = json.loads(sys.argv[1])
+    llama = importlib.import_module("xllamacpp")
+    params = llama.CommonParams()
+    params.model.path = asked["model"]
+    params.model_alias = {asked["name"]}
+    params.hostnames = ["127.0.0.1"]
+    params.port = asked["port"]
+    params.n_ctx = asked["context"]
+    params.n_parallel = 1
+    params.n_gpu_layers = 0
+    params.cache_prompt = False
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = asked["threads"]
+    kind = "COMMON_SPECULATIVE_TYPE_" + SPECULATION[asked["speculation"]]
+    params.speculative.types = [getattr(llama.common_speculative_type, kind)]
+    draft = params.speculative.draft
+    draft.n_max = asked["draft_tokens"]
+    if asked["draft_model"] is not None:
+        draft.mparams.path = asked["draft_model"]
+        draft.n_gpu_layers = 0
+        draft.cpuparams.n_threads = draft.cpuparams_batch.n_threads = asked["threads"]
+    server = llama.Server(params)
+    threading.Event().wait()
+    del server
+
+
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,8 @@
 """`bench load`: a server by URL, one that is started, and what is refused."""
 
 import json
+import signal
+import threading
 
 import pytest
 from tests.support.openai_server import answer, fake_server
@@ -69,3 +71,26 @@ def test_a_server_of_our_own_is_started_and_stopped(on_tiny, prompts):
 def test_what_cannot_be_done_is_refused(leeway, more, says):
     outcome = leeway("bench", "load", *more)
     assert outcome.code == 2 and says in outcome.err, outcome.err
+
+
+def test_ctrl_c_shows_the_levels_that_are_whole(leeway, prompts):
+    release = threading.Event()
+    asked = threading.Semaphore(0)
+
+    def respond(_):
+        asked.release()
+        if len(server.bodies) > 4:  # behind the first request and the first level
+            release.wait(30)
+        return 200, answer("a", "b")
+
+    with fake_server(respond) as server:
+        words = ("bench", "load", "--url", server.url, *QUICK, prompts, "--concurrency", "1,2")
+        with leeway.start(*words, "--json") as process:
+            for _ in range(5):
+                assert asked.acquire(timeout=60)
+            process.send_signal(signal.SIGINT)
+            release.set()
+            text, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "interrupted: levels that are not whole are left out" in err
+    assert json.loads(text)["levels"][0]["num_whole"] == 3

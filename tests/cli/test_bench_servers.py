@@ -1,9 +1,12 @@
 """`bench run` with servers among its arms."""
 
 import json
+import sys
 
 import pytest
 from tests.support.openai_server import answer, fake_server
+
+from leeway.bench.server_process import free_port, running
 
 ARMS = ("-a", "plain", "-a")
 
@@ -76,3 +79,23 @@ def test_a_rival_that_is_not_there_ends_a_run_before_it_begins(on_tiny, prompts)
     assert outcome.code == 2 and "arm 'it': '/no/such/python' cannot be run" in outcome.err
     outcome = on_tiny(*words(prompts, "it=rival:llama"))
     assert outcome.code == 2 and "has the recipe 'llama'; did you mean 'llama.cpp'?" in outcome.err
+
+
+def test_this_projects_own_server_tells_its_law_and_what_it_accepted(on_tiny, prompts, tiny):
+    port = free_port()
+    start = "import sys; from leeway.cli.main import main; sys.exit(main())"
+    flags = ("--port", str(port), "--drafter", "ngram", "--allow-laws", "all")
+    command = [sys.executable, "-c", start, "serve", "--model", tiny, *flags]
+    url = f"http://127.0.0.1:{port}/v1"
+    law = "body.speculative.law=typical,body.speculative.options.delta=0.3"
+    with running("it", command, url):
+        specs = (f"exact=url:{url}", "-a", f"soft=url:{url},{law}", "-a", "own=rejection@ngram")
+        outcome = on_tiny(*words(prompts, *specs, "--json"), "--num-speculative-tokens", "3")
+    assert outcome.code == 0, outcome.err
+    plain, exact, soft, own = json.loads(outcome.out)["arms"]
+    assert {one["void"] for one in (plain, exact, soft, own)} == {None}
+    assert (exact["law"], exact["guarantee"]) == ("rejection", own["guarantee"])
+    assert (soft["law"], soft["guarantee"], soft["drafter"]) == ("typical", "none", "ngram")
+    assert soft["options"]["delta"] == 0.3
+    tokens = exact["estimates"]["tokens_per_verify_step"]["value"]
+    assert tokens == own["estimates"]["tokens_per_verify_step"]["value"]

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from leeway.acceptance.registry import law_infos
 from leeway.bench.http_stream import TIMEOUT_S, Answer, ask, get_json
 from leeway.bench.url_spec import UrlSpec, nested
 from leeway.bench.window import GAP, SCHEMA, Window, tally_to_json
@@ -24,6 +25,7 @@ from leeway.text.tokenizer import Tokenizer
 
 NOT_TOLD = "not told"
 _PROBE_TIMEOUT_S = 30.0
+_LAW_OPTION = "speculative.options."
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +202,7 @@ def url_window(arm: UrlArm, prompt: Prompt, sampling: SamplingParams) -> Window:
         arm=arm.spec.name,
         definition=arm.spec.text,
         void=void,
-        note=None if void is not None else _note(prompt, answer),
+        note=None if void is not None else _note(prompt, sampling, answer),
         prompt_id=prompt.prompt_id,
         prompt_index=0,
         seed=0,
@@ -292,10 +294,37 @@ def _fault(arm: UrlArm, prompt: Prompt, sampling: SamplingParams, answer: Answer
     read = answer.count("prompt_tokens")
     if arm.spec.send == "tokens" and read is not None and read != len(prompt.token_ids):
         return f"the server read {read} prompt tokens and was sent {len(prompt.token_ids)}"
+    return _law_fault(arm.spec, sampling, _told(answer))
+
+
+def _law_fault(spec: UrlSpec, sampling: SamplingParams, told: Mapping[str, Any]) -> str | None:
+    """Return in what the law that judged is not the one that the arm's body asks for.
+
+    At temperature 0 greedy_match judges where a lossy law has nothing to act on, as documented.
+    """
+    asked = spec.extra.get("speculative.law")
+    law = told.get("law")
+    is_law = any(info.name == asked for info in law_infos())  # a preset's name is no law's
+    if asked is not None and law is None:
+        return f"law {asked} was asked for, and the server does not tell which one ran"
+    if not is_law or (law == "greedy_match" and sampling.temperature == 0):
+        return None
+    if law != asked:
+        return f"law {law} ran, {asked} was asked for"
+    options = told.get("options")
+    for name, value in spec.extra.items():
+        knob = name.removeprefix(_LAW_OPTION)
+        ran = options.get(knob) if isinstance(options, Mapping) else None
+        if knob != name and ran != value:
+            return f"law {law} ran with {knob}={ran}, {value} was asked for"
     return None
 
 
-def _note(prompt: Prompt, answer: Answer) -> str | None:
+def _note(prompt: Prompt, sampling: SamplingParams, answer: Answer) -> str | None:
+    told = _told(answer)
+    asked, law = told.get("requested_law"), told.get("law")
+    if law == "greedy_match" and asked != law and sampling.temperature == 0:
+        return f"{law} judged: at temperature 0 {asked} does not act"
     read = answer.count("prompt_tokens")
     if read is not None and read != len(prompt.token_ids):
         return f"read {read} prompt tokens where arms of this process read {len(prompt.token_ids)}"

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from leeway.core.config import Config
 
 OK, INTERRUPTED = 0, 130
+_LATE_S = 0.05
 DEFAULT_CLIENTS = "1,2,4,8"
 _SUMMARY = "summary.json"
 _SERVED: tuple[Group, ...] = ("law", "drafting", "model")
@@ -258,6 +259,11 @@ def _show(
         table.add_row(*row)
     console.print(table)
     for one in done:
+        if one.late_s > _LATE_S:
+            console.print(
+                f"! {one.load}: this client began requests up to {1000 * one.late_s:.0f} ms late",
+                style="yellow",
+            )
         for words, num in one.errors.items():
             console.print(f"! {one.load}: {num} failed: {words}", style="yellow")
     if not screen.is_quiet:

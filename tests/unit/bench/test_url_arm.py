@@ -169,3 +169,39 @@ def test_the_model_is_the_servers_only_one():
         ready_url_arm(replace(spec, url=server.url), TOKENIZER, {})
     with pytest.raises(ConfigError, match="start the server"):
         ready_url_arm(gone, TOKENIZER, {})
+
+
+ASKED = {"speculative.law": "typical", "speculative.options.delta": 0.2}
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        (None, "law typical was asked for, and the server does not tell which one ran"),
+        ({"law": "rejection", "options": {}}, "law rejection ran, typical was asked for"),
+        (
+            {"law": "typical", "options": {"delta": 0.3}},
+            "law typical ran with delta=0.3, 0.2 was asked for",
+        ),
+        ({"law": "greedy_match", "options": {}}, "law greedy_match ran, typical was asked for"),
+        ({"law": "typical", "options": {"delta": 0.2, "eps": 1.0}}, None),
+    ],
+)
+def test_another_law_than_asked_for_makes_a_server_void(told, says):
+    metrics = {} if told is None else {"metrics": {"speculative_decoding": told}}
+    assert window_of(*answer("a", **metrics), extra=ASKED).void == says
+
+
+def test_greedy_by_design_is_noted_for_a_server_too():
+    told = {"law": "greedy_match", "requested_law": "typical", "options": {}}
+    script = answer("a", metrics={"speculative_decoding": told})
+    with fake_server(lambda _: (200, script)) as server:
+        made = url_window(arm(server.url, extra=ASKED), PROMPT, replace(SAMPLING, temperature=0.0))
+    assert made.void is None
+    assert made.note == "greedy_match judged: at temperature 0 typical does not act"
+
+
+def test_a_preset_is_not_taken_for_a_law():
+    told = {"law": "rejection", "options": {}}
+    script = answer("a", metrics={"speculative_decoding": told})
+    assert window_of(*script, extra={"speculative.law": "none"}).void is None

@@ -47,6 +47,51 @@ def answer(*texts: str, prompt_tokens: int = 3, gap_s: float = 0.0, **more: obje
     return [*pieces, chunk(reason="length"), usage(prompt_tokens, len(texts), **more), DONE]
 
 
+class Listener(ThreadingHTTPServer):
+    fake: FakeServer
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Listener
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        listed = json.dumps({"data": [{"id": name} for name in self.server.fake.models]}).encode()
+        found = self.path == "/v1/models"
+        self.send_response(200 if found else 404)
+        self.send_header("Content-Length", str(len(listed)))
+        self.end_headers()
+        self.wfile.write(listed)
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.fake.begin(self.path, body)
+        try:
+            self._send(*self.server.fake.reply(body))
+        finally:
+            self.server.fake.end()
+
+    def _send(self, status: int, script: Script) -> None:
+        self.close_connection = True
+        self.send_response(status)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for piece in script:
+            if piece is None:
+                return
+            if isinstance(piece, float):
+                time.sleep(piece)
+                continue
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+            self.wfile.flush()
+        self.wfile.write(b"0\r\n\r\n")
+
+
 class FakeServer:
     """A running server; `bodies` are what it was asked, with their paths."""
 
@@ -55,53 +100,21 @@ class FakeServer:
         self.most_at_once = 0
         self._at_once = 0
         self._lock = threading.Lock()
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-            def do_GET(self) -> None:
-                listed = json.dumps({"data": [{"id": name} for name in models]}).encode()
-                found = self.path == "/v1/models"
-                self.send_response(200 if found else 404)
-                self.send_header("Content-Length", str(len(listed)))
-                self.end_headers()
-                self.wfile.write(listed)
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                with outer._lock:
-                    outer.bodies.append((self.path, body))
-                    outer._at_once += 1
-                    outer.most_at_once = max(outer.most_at_once, outer._at_once)
-                try:
-                    self._send(*reply(body))
-                finally:
-                    with outer._lock:
-                        outer._at_once -= 1
-
-            def _send(self, status: int, script: Script) -> None:
-                self.close_connection = True
-                self.send_response(status)
-                self.send_header("Content-Type", "text/event-stream")
-                self.send_header("Transfer-Encoding", "chunked")
-                self.end_headers()
-                for piece in script:
-                    if piece is None:
-                        return
-                    if isinstance(piece, float):
-                        time.sleep(piece)
-                        continue
-                    self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
-                    self.wfile.flush()
-                self.wfile.write(b"0\r\n\r\n")
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.reply, self.models = reply, models
+        self.server = Listener(("127.0.0.1", 0), Handler)
+        self.server.fake = self
         self.server.daemon_threads = False
         self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
+
+    def begin(self, path: str, body: dict) -> None:
+        with self._lock:
+            self.bodies.append((path, body))
+            self._at_once += 1
+            self.most_at_once = max(self.most_at_once, self._at_once)
+
+    def end(self) -> None:
+        with self._lock:
+            self._at_once -= 1
 
 
 @contextmanager

@@ -193,7 +193,6 @@ def url_window(arm: UrlArm, prompt: Prompt, sampling: SamplingParams) -> Window:
     """
     body = arm.body(prompt, sampling)
     answer = arm.ask(prompt, sampling)
-    told = _told(answer)
     void = _fault(arm, prompt, sampling, answer)
     return Window(
         schema=SCHEMA,
@@ -215,20 +214,8 @@ def url_window(arm: UrlArm, prompt: Prompt, sampling: SamplingParams) -> Window:
         finish_reason=answer.finish_reason or "error",
         prompt_tokens=len(prompt.token_ids),
         output_tokens=answer.count("completion_tokens") or 0,
-        row_shape=str(told.get("row_shape", NOT_TOLD)),
-        receipt={
-            "law": str(told.get("law", NOT_TOLD)),
-            "options": told.get("options", {}),
-            "guarantee": str(told.get("guarantee", NOT_TOLD)),
-            "drafter": str(told.get("drafter", NOT_TOLD)),
-            "temperature": sampling.temperature,
-            "server": dict(answer.own),
-            "usage": None if answer.usage is None else dict(answer.usage),
-            "status": answer.status,
-            "error": answer.error,
-            "body_digest": digest_of(body),
-            "chunk_s": [round(second, 6) for second in answer.chunk_s],
-        },
+        row_shape=NOT_TOLD,
+        receipt=_receipt(answer, sampling) | {"body_digest": digest_of(body)},
         tally=tally_to_json(server_tally(answer)),
         steps={GAP: [round(gap, 7) for gap in answer.gaps_s]},
         ttft_s=answer.end_s if answer.ttft_s is None else answer.ttft_s,
@@ -238,6 +225,23 @@ def url_window(arm: UrlArm, prompt: Prompt, sampling: SamplingParams) -> Window:
         stolen_cores=None,
         peak_memory_bytes=None,
     )
+
+
+def _receipt(answer: Answer, sampling: SamplingParams) -> dict[str, Any]:
+    """Return what a server told of a request, under the names of the engine's own receipts."""
+    told = _told(answer)
+    return {
+        "law": str(told.get("law", NOT_TOLD)),
+        "options": told.get("options", {}),
+        "guarantee": str(told.get("guarantee", NOT_TOLD)),
+        "drafter": str(told.get("drafter", NOT_TOLD)),
+        "temperature": sampling.temperature,
+        "server": dict(answer.own),
+        "usage": None if answer.usage is None else dict(answer.usage),
+        "status": answer.status,
+        "error": answer.error,
+        "chunk_s": [round(second, 6) for second in answer.chunk_s],
+    }
 
 
 def server_tally(answer: Answer) -> Tally:

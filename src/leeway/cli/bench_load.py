@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from leeway.cli.bench_options import IGNORE_EOS, LIMIT, PROMPTS, SAMPLING
-from leeway.cli.call import Call, Screen, to_json
+from leeway.cli.call import Call
 from leeway.cli.options import takes_settings
-from leeway.core.config_settings import SETTINGS, Group
 from leeway.core.errors import ConfigError
 
-if TYPE_CHECKING:
-    from leeway.bench.load_run import Level, LoadPlan
-    from leeway.bench.traffic import LevelSummary
-    from leeway.bench.url_spec import UrlSpec
-    from leeway.core.config import Config
-
-OK, INTERRUPTED = 0, 130
-_LATE_S = 0.05
 DEFAULT_CLIENTS = "1,2,4,8"
-_SUMMARY = "summary.json"
-_SERVED: tuple[Group, ...] = ("law", "drafting", "model")
-_START = "import sys; from leeway.cli.main import main; sys.exit(main())"
 _URL = Parameter(
     metavar="URL",
     show_default=False,
@@ -55,7 +40,7 @@ _OUT = Parameter(
 )
 
 
-@takes_settings(*_SERVED, only=SAMPLING)
+@takes_settings("law", "drafting", "model", only=SAMPLING)
 def load(
     call: Call,
     *,
@@ -80,8 +65,11 @@ def load(
     from leeway.bench.default_workload import SOURCES
     from leeway.bench.load_run import LoadPlan
     from leeway.bench.workload import read_sources
+    from leeway.cli.bench_load_run import measure, read_levels, server
     from leeway.cli.loading import check_early
 
+    if concurrency is None and request_rate is None:
+        concurrency = DEFAULT_CLIENTS
     levels = read_levels(concurrency, request_rate)
     check_early(config)
     sources = (SOURCES if prompts is None else read_sources(prompts))[:limit]
@@ -89,210 +77,8 @@ def load(
     plan = LoadPlan(sources, sampling, num_requests, load_seed)
     if out is not None:
         _make_folder(out)
-    with _server(call, config, url, screen) as (spec, facts):
-        return _measure(spec, plan, levels, facts | plan.facts(), out=out, screen=screen)
-
-
-def read_levels(concurrency: str | None, request_rate: str | None) -> list[Level]:
-    """Return the levels that were typed: closed loops, then rates.
-
-    Raises:
-        ConfigError: a number is none, or not above 0.
-    """
-    from leeway.bench.load_run import Level
-
-    if concurrency is None and request_rate is None:
-        concurrency = DEFAULT_CLIENTS
-    levels = []
-    for word in concurrency.split(",") if concurrency is not None else ():
-        is_good = word.strip().isdecimal() and int(word) > 0
-        if not is_good:
-            raise ConfigError(f"--concurrency holds {word!r}; give numbers above 0, like 1,2,4")
-        levels.append(Level(num_clients=int(word)))
-    for word in request_rate.split(",") if request_rate is not None else ():
-        try:
-            rate = float(word)
-        except ValueError:
-            rate = 0.0
-        if not 0 < rate < float("inf"):
-            raise ConfigError(f"--request-rate holds {word!r}; give numbers above 0, like 0.5,2")
-        levels.append(Level(rate=rate))
-    return levels
-
-
-@contextmanager
-def _server(
-    call: Call, config: Config, url: str | None, screen: Screen
-) -> Iterator[tuple[UrlSpec, dict[str, Any]]]:
-    """Give the server, and what identifies it; one that is started ends with the `with`."""
-    from leeway.bench.http_stream import get_json
-    from leeway.bench.server_process import free_port, running
-    from leeway.bench.url_arm import model_names
-    from leeway.bench.url_spec import UrlSpec, parse_url
-
-    typed = {name: value for name, value in call.flags.items() if _is_served(name)}
-    if url is not None:
-        if typed:
-            name = next(iter(typed))
-            raise ConfigError(
-                f"{SETTINGS[name].flag} says how to serve and --url names a server that runs; "
-                "drop one of them",
-                param=name,
-            )
-        spec = parse_url(f"url:{url}")
-        if ",send=" in url:
-            raise ConfigError("--url takes no send=: conversations go to chat, texts as they are")
-        try:
-            names = model_names(get_json(spec.url + "/models", 30.0))
-        except OSError as reason:
-            raise ConfigError(
-                f"--url {spec.url!r} does not answer ({reason}); start the server or correct it"
-            ) from None
-        if spec.model is None and names:
-            spec = replace(spec, model=names[0])
-        yield spec, {"server": {"definition": spec.text.replace(",send=tokens", "")}}
-        return
-    if config.server.api_key is not None:
-        raise ConfigError(
-            "api_key is set, and a server started for a load test asks for none; unset it",
-            param="api_key",
-        )
-    port = free_port()
-    spec = UrlSpec("leeway", f"http://127.0.0.1:{port}/v1")
-    screen.note(f"starting a server at {spec.url}")
-    with running("the server", serve_command(call, port), spec.url):
-        yield spec, {"server": _own_facts(typed, config)}
-
-
-def serve_command(call: Call, port: int) -> list[str]:
-    """Return the command that serves with the settings typed, on this port."""
-    words = [sys.executable, "-c", _START]
-    if call.config_path is not None:
-        words += ["--config", call.config_path]
-    words += ["serve", "--host", "127.0.0.1", "--port", str(port)]
-    for name, value in call.flags.items():
-        if _is_served(name):
-            flag = SETTINGS[name].flag
-            if SETTINGS[name].is_switch:
-                words += [flag] if value else []
-            else:
-                for one in value if isinstance(value, list | tuple) else (value,):
-                    words += [f"{flag}={one}"]
-    return words
-
-
-def _is_served(name: str) -> bool:
-    return SETTINGS[name].group in _SERVED
-
-
-def _own_facts(typed: dict[str, object], config: Config) -> dict[str, Any]:
-    from importlib import metadata
-
-    from leeway.bench.identity import source_digest
-
-    settings = {
-        name: SETTINGS[name].show(item.value)
-        for name, item in sorted(config.values.items())
-        if _is_served(name)
-    }
-    return {
-        "version": metadata.version("leeway-llm"),
-        "source_sha256": source_digest(),
-        "settings": settings,
-    }
-
-
-def _measure(
-    spec: UrlSpec,
-    plan: LoadPlan,
-    levels: Sequence[Level],
-    identity: dict[str, Any],
-    *,
-    out: Path | None,
-    screen: Screen,
-) -> int:
-    from leeway.bench.load_run import measure_levels, wake
-
-    wake(spec, plan)
-    done: list[LevelSummary] = []
-    is_interrupted = False
-
-    def say(level: Level) -> None:
-        screen.note(f"{level.text}: {plan.num_requests} requests")
-
-    try:
-        done.extend(measure_levels(spec, plan, levels, identity, folder=out, on_level=say))
-    except KeyboardInterrupt:
-        is_interrupted = True
-        screen.note("interrupted: levels that are not whole are left out")
-    _show(done, identity, out, screen)
-    return INTERRUPTED if is_interrupted else OK
-
-
-def _show(
-    done: Sequence[LevelSummary], identity: dict[str, Any], out: Path | None, screen: Screen
-) -> None:
-    from leeway.bench.traffic import DEFINITIONS
-
-    report = {
-        "definitions": DEFINITIONS,
-        "identity": identity,
-        "levels": [asdict(one) for one in done],
-    }
-    if out is not None:
-        (out / _SUMMARY).write_text(to_json(report) + "\n", encoding="utf-8")
-    if screen.is_json:
-        screen.print_json(report)
-        return
-    if not done:
-        screen.note("nothing was measured")
-        return
-    from rich import box
-    from rich.table import Table
-
-    console = screen.out()
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    head, *rows = level_rows(done)
-    for index, title in enumerate(head):
-        table.add_column(title, justify="right" if index else "left", no_wrap=True)
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)
-    for one in done:
-        if one.late_s > _LATE_S:
-            console.print(
-                f"! {one.load}: this client began requests up to {1000 * one.late_s:.0f} ms late",
-                style="yellow",
-            )
-        for words, num in one.errors.items():
-            console.print(f"! {one.load}: {num} failed: {words}", style="yellow")
-    if not screen.is_quiet:
-        for name, meaning in DEFINITIONS.items():
-            console.print(f"{name}: {meaning}", style="dim")
-
-
-def level_rows(done: Sequence[LevelSummary]) -> list[list[str]]:
-    """Return the table of levels, its head first; times in ms, p50 / p90 / p99."""
-    from leeway.bench.tables import number_text
-
-    head = ["load", "whole", "failed", "req/s", "tokens/s", "TTFT ms", "TPOT ms", "end to end ms"]
-    rows = [head]
-    for one in done:
-        tripled = [
-            " / ".join(number_text(None if s is None else 1000 * s, digits) for s in found.values())
-            for found, digits in ((one.ttft_s, 0), (one.tpot_s, 1), (one.end_to_end_s, 0))
-        ]
-        rows.append(
-            [
-                one.load,
-                str(one.num_whole),
-                str(one.num_requests - one.num_whole),
-                number_text(one.requests_per_s, 2),
-                number_text(one.tokens_per_s, 1),
-                *tripled,
-            ]
-        )
-    return rows
+    with server(call, config, url, screen) as (spec, facts):
+        return measure(spec, plan, levels, facts | plan.facts(), out=out, screen=screen)
 
 
 def _make_folder(path: Path) -> None:

@@ -23,8 +23,14 @@ SPECULATION = {
 
 def main() -> None:
     """Serve until the process is ended."""
-    asked: dict[str, Any] = json.loads(sys.argv[1])
     llama = importlib.import_module("xllamacpp")
+    server = llama.Server(parameters(llama, json.loads(sys.argv[1])))
+    threading.Event().wait()
+    del server
+
+
+def parameters(llama: Any, asked: dict[str, Any]) -> Any:  # noqa: ANN401 - of the package
+    """Return the package's parameters of a server."""
     params = llama.CommonParams()
     params.model.path = asked["model"]
     params.model_alias = {asked["name"]}
@@ -43,9 +49,7 @@ def main() -> None:
         draft.mparams.path = asked["draft_model"]
         draft.n_gpu_layers = 0
         draft.cpuparams.n_threads = draft.cpuparams_batch.n_threads = asked["threads"]
-    server = llama.Server(params)
-    threading.Event().wait()
-    del server
+    return params
 
 
 if __name__ == "__main__":

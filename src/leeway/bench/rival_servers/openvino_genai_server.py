@@ -97,67 +97,68 @@ class Pipeline:
         return Streamer()
 
 
-def handler_of(pipeline: Pipeline, name: str) -> type[BaseHTTPRequestHandler]:
-    """Return the class that answers requests."""
+class Handler(BaseHTTPRequestHandler):
+    """Answers requests; `pipeline` and `name` are set before it serves."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
+    pipeline: Pipeline
+    name: str
 
-        def do_GET(self) -> None:
-            self._whole(200, {"object": "list", "data": [{"id": name, "object": "model"}]})
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
 
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            words = pipeline.refusal(body)
-            if words is None and self.path != "/v1/completions":
-                words = "only /v1/completions is served"
-            if words is not None:
-                self._whole(400, {"error": {"message": words}})
-                return
-            self.send_response(200)
-            self.send_header("Content-Type", "text/event-stream")
-            self.end_headers()
-            try:
-                with pipeline.lock:
-                    self._stream(body)
-            except RuntimeError as reason:
-                self._event({"error": {"message": str(reason)[:300]}})
+    def do_GET(self) -> None:
+        """List the one model."""
+        self._whole(200, {"object": "list", "data": [{"id": self.name, "object": "model"}]})
 
-        def _stream(self, body: dict[str, Any]) -> None:
-            def on_text(text: str) -> None:
-                self._event({"choices": [{"index": 0, "text": text, "finish_reason": None}]})
+    def do_POST(self) -> None:
+        """Stream a completion, or refuse."""
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        words = self.pipeline.refusal(body)
+        if words is None and self.path != "/v1/completions":
+            words = "only /v1/completions is served"
+        if words is not None:
+            self._whole(400, {"error": {"message": words}})
+            return
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        try:
+            with self.pipeline.lock:
+                self._stream(body)
+        except RuntimeError as reason:
+            self._event({"error": {"message": str(reason)[:300]}})
 
-            result = pipeline.generate(body, on_text)
-            metrics = result.perf_metrics
-            read, written = metrics.get_num_input_tokens(), metrics.get_num_generated_tokens()
-            reason = "length" if written >= body.get("max_tokens", 16) else "stop"
-            self._event({"choices": [{"index": 0, "text": "", "finish_reason": reason}]})
-            usage = {"prompt_tokens": read, "completion_tokens": written}
-            self._event({"choices": [], "usage": usage | {"total_tokens": read + written}})
-            self.wfile.write(b"data: [DONE]\n\n")
+    def _stream(self, body: dict[str, Any]) -> None:
+        def on_text(text: str) -> None:
+            self._event({"choices": [{"index": 0, "text": text, "finish_reason": None}]})
 
-        def _event(self, value: dict[str, Any]) -> None:
-            self.wfile.write(b"data: " + json.dumps(value).encode() + b"\n\n")
-            self.wfile.flush()
+        result = self.pipeline.generate(body, on_text)
+        metrics = result.perf_metrics
+        read, written = metrics.get_num_input_tokens(), metrics.get_num_generated_tokens()
+        reason = "length" if written >= body.get("max_tokens", 16) else "stop"
+        self._event({"choices": [{"index": 0, "text": "", "finish_reason": reason}]})
+        usage = {"prompt_tokens": read, "completion_tokens": written}
+        self._event({"choices": [], "usage": usage | {"total_tokens": read + written}})
+        self.wfile.write(b"data: [DONE]\n\n")
 
-        def _whole(self, status: int, value: dict[str, Any]) -> None:
-            content = json.dumps(value).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+    def _event(self, value: dict[str, Any]) -> None:
+        self.wfile.write(b"data: " + json.dumps(value).encode() + b"\n\n")
+        self.wfile.flush()
 
-    return Handler
+    def _whole(self, status: int, value: dict[str, Any]) -> None:
+        content = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
 
 
 def main() -> None:
     """Serve until the process is ended."""
     asked: dict[str, Any] = json.loads(sys.argv[1])
-    pipeline = Pipeline(asked)
-    handler = handler_of(pipeline, asked["name"])
-    ThreadingHTTPServer(("127.0.0.1", asked["port"]), handler).serve_forever()
+    Handler.pipeline, Handler.name = Pipeline(asked), asked["name"]
+    ThreadingHTTPServer(("127.0.0.1", asked["port"]), Handler).serve_forever()
 
 
 if __name__ == "__main__":

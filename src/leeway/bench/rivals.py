@@ -1,7 +1,7 @@
 """Rivals: other engines that a run can start, measure as servers and stop, on the same model file.
 
-    [NAME=]rival:RECIPE[,python=PATH][,speculation=KIND][,draft_tokens=N][,draft_model=FILE]
-        [,body.FIELD=VALUE...]
+    [NAME=]rival:RECIPE[,python=PATH][,speculation=KIND][,draft_tokens=N][,match_tokens=N]
+        [,draft_model=FILE][,body.FIELD=VALUE...]
 
 In: an arm's text, the model's file, threads and context. Out: a running server as a URL. Rivals are
 no dependencies: each lives in a Python environment of its own, which `python=` names. A section of
@@ -27,12 +27,13 @@ from leeway.core.errors import ConfigError, did_you_mean
 
 PREFIX = "rival:"
 GRAMMAR = (
-    "write [NAME=]rival:RECIPE[,python=PATH][,speculation=KIND][,draft_tokens=N]"
+    "write [NAME=]rival:RECIPE[,python=PATH][,speculation=KIND][,draft_tokens=N][,match_tokens=N]"
     "[,draft_model=FILE][,body.FIELD=VALUE...], like lookup=rival:llama.cpp,speculation=ngram"
 )
 _SCRIPTS = Path(__file__).parent / "rival_servers"
-_OWN_OPTIONS = ("python", "speculation", "draft_tokens", "draft_model")
-_DRAFT_TOKENS = 4
+_OWN_OPTIONS = ("python", "speculation", "draft_tokens", "match_tokens", "draft_model")
+_MATCHING = ("ngram", "ngram-mod")
+_DRAFTING = (*_MATCHING, "draft")
 _PROBE_TIMEOUT_S = 60.0
 _SEE = "docs/rivals.md says how"
 _VERSION = "import importlib.metadata as m, sys; print(m.version(sys.argv[1]))"
@@ -87,13 +88,20 @@ RECIPES = {
 
 @dataclass(frozen=True, slots=True)
 class RivalSpec:
-    """A rival as an arm; `python` is the interpreter of its environment."""
+    """A rival as an arm.
+
+    Attributes:
+        python: the interpreter of its environment.
+        draft_tokens: most draft tokens of a step; None leaves the rival's own.
+        match_tokens: tokens that an n-gram has to match; None leaves the rival's own.
+    """
 
     name: str
     recipe: Recipe
     python: str
     speculation: str
-    draft_tokens: int
+    draft_tokens: int | None
+    match_tokens: int | None
     draft_model: str | None
     extra: Mapping[str, Any]
 
@@ -145,12 +153,20 @@ def parse_rival(text: str) -> RivalSpec:
         raise ConfigError(
             f"arm {text!r}: speculation=draft and draft_model=FILE go together", param="arm"
         )
+    for option, kinds in (("draft_tokens", _DRAFTING), ("match_tokens", _MATCHING)):
+        if option in own and kind not in kinds:
+            raise ConfigError(
+                f"arm {text!r} gives {option}, which speculation={kind} has not; it goes with "
+                f"{', '.join(kinds)}",
+                param="arm",
+            )
     return RivalSpec(
         name or spec,
         recipe,
         own.get("python", sys.executable),
         kind,
-        _draft_tokens(text, own.get("draft_tokens")),
+        _count(text, own, "draft_tokens"),
+        _count(text, own, "match_tokens"),
         own.get("draft_model"),
         {**recipe.extra, **extra},
     )
@@ -199,6 +215,7 @@ def running_rival(
         "speculation": spec.speculation,
         "draft_model": spec.draft_model,
         "draft_tokens": spec.draft_tokens,
+        "match_tokens": spec.match_tokens,
     }
     command = [spec.python, str(_SCRIPTS / spec.recipe.script), json.dumps(asked)]
     shown = definition(spec, found.version or "", num_threads)
@@ -214,8 +231,10 @@ def definition(spec: RivalSpec, version: str, num_threads: int) -> str:
         f"threads={num_threads}",
         f"speculation={spec.speculation}",
     ]
-    if spec.speculation != "none":
-        parts.append(f"draft_tokens={spec.draft_tokens}")
+    for option in ("draft_tokens", "match_tokens"):
+        value = getattr(spec, option)
+        if value is not None:
+            parts.append(f"{option}={value}")
     if spec.draft_model is not None:
         parts.append(f"draft_model={Path(spec.draft_model).name}")
     return ",".join(parts)
@@ -226,10 +245,12 @@ def _split(option: str) -> tuple[str, str]:
     return key.strip(), value.strip()
 
 
-def _draft_tokens(text: str, given: str | None) -> int:
+def _count(text: str, own: Mapping[str, str], option: str) -> int | None:
+    if option not in own:
+        return None
     try:
-        value = integer(1, 32)(given) if given is not None else _DRAFT_TOKENS
+        value = integer(1, 64)(own[option])
     except ValueError as reason:
-        raise ConfigError(f"arm {text!r} has draft_tokens that {reason}", param="arm") from None
+        raise ConfigError(f"arm {text!r} has {option} that {reason}", param="arm") from None
     assert isinstance(value, int)
     return value

@@ -28,7 +28,9 @@ def tree(**values):
 def fake_llama():
     cpu = {"cpuparams": tree(), "cpuparams_batch": tree()}
     draft = tree(mparams=tree(path=""), **{name: tree() for name in cpu})
-    params = tree(model=tree(), speculative=tree(draft=draft), **cpu)
+    lookup, table = tree(size_n=12, size_m=48), tree(n_match=24, n_min=48, n_max=64)
+    kinds = {"ngram_simple": lookup, "ngram_mod": table}
+    params = tree(model=tree(), speculative=tree(draft=draft, **kinds), **cpu)
     names = ("NONE", "NGRAM_SIMPLE", "NGRAM_MOD", "DRAFT_SIMPLE")
     kinds = tree(**{f"COMMON_SPECULATIVE_TYPE_{name}": name for name in names})
     return tree(CommonParams=lambda: params, common_speculative_type=kinds)
@@ -45,7 +47,7 @@ def fake_llama():
 )
 def test_llama_cpp_gets_threads_context_and_kind(kind, types):
     asked = {"model": "/m/tiny.gguf", "name": "tiny", "port": 81, "threads": 3, "context": 512}
-    more = {"speculation": kind, "draft_tokens": 5}
+    more = {"speculation": kind, "draft_tokens": 5, "match_tokens": None}
     drafter = "/m/small.gguf" if kind == "draft" else None
     module = script("llama_cpp")
     made = module.parameters(fake_llama(), asked | more | {"draft_model": drafter})
@@ -56,6 +58,13 @@ def test_llama_cpp_gets_threads_context_and_kind(kind, types):
     draft = made.speculative.draft
     assert draft.n_max == 5 and draft.mparams.path == (drafter or "")
     assert drafter is None or draft.cpuparams.n_threads == 3
+    lookup, table = made.speculative.ngram_simple, made.speculative.ngram_mod
+    assert (lookup.size_m, table.n_max, table.n_min) == (5, 5, 5)
+    assert (lookup.size_n, table.n_match) == (12, 24)  # its own
+    more |= {"draft_tokens": None, "match_tokens": 2, "draft_model": drafter}
+    own = module.parameters(fake_llama(), asked | more).speculative
+    assert (own.ngram_simple.size_n, own.ngram_simple.size_m, own.ngram_mod.n_min) == (2, 48, 48)
+    assert not hasattr(own.draft, "n_max")
     assert set(module.SPECULATION) == set(rivals.RECIPES["llama.cpp"].speculation)
 
 

@@ -38,7 +38,7 @@ def test_a_bare_recipe():
     llama = RECIPES["llama.cpp"]
     extra = {"cache_prompt": False}
     assert parse_rival("rival:llama.cpp") == RivalSpec(
-        "rival:llama.cpp", llama, sys.executable, "none", 4, None, extra
+        "rival:llama.cpp", llama, sys.executable, "none", None, None, None, extra
     )
 
 
@@ -46,12 +46,18 @@ def test_every_part():
     text = "it=rival:llama.cpp,python=/env/bin/python,speculation=draft,draft_tokens=3,"
     spec = parse_rival(text + "draft_model=/models/small.gguf,body.n_probs=1")
     assert (spec.name, spec.python, spec.speculation) == ("it", "/env/bin/python", "draft")
-    assert (spec.draft_tokens, spec.draft_model) == (3, "/models/small.gguf")
+    assert (spec.draft_tokens, spec.match_tokens, spec.draft_model) == (
+        3,
+        None,
+        "/models/small.gguf",
+    )
     assert spec.extra == {"cache_prompt": False, "n_probs": 1}
     assert definition(spec, "1.2", 2) == (
         "rival:llama.cpp,xllamacpp=1.2,threads=2,speculation=draft,draft_tokens=3,"
         "draft_model=small.gguf"
     )
+    lookup = parse_rival("rival:llama.cpp,speculation=ngram,match_tokens=2,draft_tokens=8")
+    assert definition(lookup, "1", 2).endswith("speculation=ngram,draft_tokens=8,match_tokens=2")
     plain = parse_rival("rival:openvino-genai")
     assert definition(plain, "3", 4) == (
         "rival:openvino-genai,openvino-genai=3,threads=4,speculation=none"
@@ -68,8 +74,19 @@ def test_every_part():
         ("rival:openvino-genai,speculation=draft", "openvino-genai can do none, ngram"),
         ("rival:llama.cpp,speculation=draft", "speculation=draft and draft_model=FILE go together"),
         ("rival:llama.cpp,draft_model=a.gguf", "go together"),
-        ("rival:llama.cpp,draft_tokens=0", "has draft_tokens that is out of range"),
-        ("rival:llama.cpp,draft_tokens=x", "has draft_tokens that is not an integer"),
+        ("rival:llama.cpp,draft_tokens=2", "gives draft_tokens, which speculation=none has not"),
+        (
+            "rival:llama.cpp,speculation=draft,draft_model=a,match_tokens=2",
+            "gives match_tokens, which speculation=draft has not",
+        ),
+        (
+            "rival:llama.cpp,speculation=ngram,draft_tokens=0",
+            "has draft_tokens that is out of range",
+        ),
+        (
+            "rival:llama.cpp,speculation=ngram,match_tokens=x",
+            "has match_tokens that is not an integer",
+        ),
         ("rival:llama.cpp,threads=2", "has the option 'threads'"),
         ("rival:llama.cpp,model=a", "has an option of a URL"),
         ("rival:llama.cpp,send=text", "has an option of a URL"),
@@ -113,7 +130,7 @@ def fake_recipe(tmp_path, monkeypatch):
 
 
 def spec_of(recipe):
-    return RivalSpec("it", recipe, sys.executable, "ngram", 3, None, recipe.extra)
+    return RivalSpec("it", recipe, sys.executable, "ngram", 3, None, None, recipe.extra)
 
 
 def test_a_rival_runs_on_the_file_that_it_is_given_and_is_stopped(fake_recipe, tmp_path):
@@ -130,6 +147,7 @@ def test_a_rival_runs_on_the_file_that_it_is_given_and_is_stopped(fake_recipe, t
         "speculation": "ngram",
         "draft_model": None,
         "draft_tokens": 3,
+        "match_tokens": None,
     }
     version = pytest.__version__
     assert (spec.name, spec.model, spec.send, spec.extra) == (

@@ -1,8 +1,9 @@
 """Serves a GGUF by llama.cpp's own server, out of the package xllamacpp.
 
 Run by the rival's Python, `python llama_cpp.py '{"model": PATH, "name": NAME, "port": N, "threads":
-N, "context": N, "speculation": KIND, "draft_model": PATH or null, "draft_tokens": N}'`; KIND is one
-of `SPECULATION`. Imports nothing of this project.
+N, "context": N, "speculation": KIND, "draft_model": PATH or null, "draft_tokens": N or null,
+"match_tokens": N or null}'`; KIND is one of `SPECULATION`, null leaves llama.cpp's own. Imports
+nothing of this project.
 """
 
 from __future__ import annotations
@@ -44,7 +45,12 @@ def parameters(llama: Any, asked: dict[str, Any]) -> Any:  # noqa: ANN401 - of t
     kind = "COMMON_SPECULATIVE_TYPE_" + SPECULATION[asked["speculation"]]
     params.speculative.types = [getattr(llama.common_speculative_type, kind)]
     draft = params.speculative.draft
-    draft.n_max = asked["draft_tokens"]
+    lookup, table = params.speculative.ngram_simple, params.speculative.ngram_mod
+    if asked["draft_tokens"] is not None:
+        draft.n_max = lookup.size_m = table.n_max = asked["draft_tokens"]
+        table.n_min = min(table.n_min, table.n_max)
+    if asked["match_tokens"] is not None:
+        lookup.size_n = table.n_match = asked["match_tokens"]
     if asked["draft_model"] is not None:
         draft.mparams.path = asked["draft_model"]
         draft.n_gpu_layers = 0

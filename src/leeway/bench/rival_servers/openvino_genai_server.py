@@ -1,7 +1,8 @@
 """Serves a GGUF or a converted folder by OpenVINO GenAI, which has no server of its own.
 
 Run by the rival's Python, `python openvino_genai_server.py '{"model": PATH, "name": NAME,
-"port": N, "threads": N, "speculation": "none" or "ngram", "draft_tokens": N}'`. One request at a
+"port": N, "threads": N, "speculation": "none" or "ngram", "draft_tokens": N or null,
+"match_tokens": N or null}'`. One request at a
 time, as a stream of text completions; prompts as token ids or text. Chunks come as the library
 hands tokens to a streamer, counts from its own metrics. Imports nothing of this project.
 """
@@ -15,6 +16,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+DRAFT_TOKENS, MATCH_TOKENS = 5, 3  # those of the library's own sample of prompt lookup
 _KNOWN = (
     *("prompt", "model", "stream", "stream_options", "max_tokens", "temperature", "top_p", "top_k"),
     *("min_p", "seed", "ignore_eos"),
@@ -29,7 +31,8 @@ class Pipeline:
         self.openvino = importlib.import_module("openvino")
         self.numpy = importlib.import_module("numpy")
         self.is_looking_up = asked["speculation"] == "ngram"
-        self.draft_tokens = asked["draft_tokens"]
+        self.draft_tokens = asked["draft_tokens"] or DRAFT_TOKENS
+        self.match_tokens = asked["match_tokens"] or MATCH_TOKENS
         properties: dict[str, Any] = {"INFERENCE_NUM_THREADS": asked["threads"]}
         if self.is_looking_up:
             properties["prompt_lookup"] = True
@@ -63,7 +66,7 @@ class Pipeline:
                 config.top_k = body["top_k"]
         if self.is_looking_up:
             config.num_assistant_tokens = self.draft_tokens
-            config.max_ngram_size = 3
+            config.max_ngram_size = self.match_tokens
         prompt = body["prompt"]
         if isinstance(prompt, list):
             ids = self.numpy.array([prompt], dtype=self.numpy.int64)

@@ -1,15 +1,17 @@
 """A run: arms interleaved, request by request, each window written as soon as it is measured.
 
-A block is one round, seed and prompt: every arm runs the same request, one behind the other, the
-first arm another one in each block. In: ready arms, prompts, seeds. Out: window files. A block that
-an earlier process did not finish is measured again as a whole, so arms are only ever compared
-within one process and moment.
+A block is one round, seed and prompt: every arm runs the same request, one behind the other. Each
+arm begins equally often, and the order is shuffled anew when each has, so that none always follows
+the same one. In: ready arms, prompts, seeds. Out: window files. A block that an earlier process did
+not finish is measured again as a whole, so arms are only ever compared within one process and
+moment.
 """
 
 from __future__ import annotations
 
 import hashlib
 import itertools
+import random
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -121,8 +123,7 @@ def measure(
             arm.run(first.token_ids, wake)
     for num_measured, (index, block) in enumerate(todo):
         on_block(Progress(len(blocks), len(blocks) - len(todo), num_measured))
-        for position in range(len(arms)):
-            arm_index = (index + position) % len(arms)
+        for position, arm_index in enumerate(_order(index, len(arms))):
             arm = arms[arm_index]
             if isinstance(arm, UrlArm):
                 window = _ask_server(arm, plan, block)
@@ -138,6 +139,13 @@ def measure(
             if folder is not None:
                 write_window(folder, arm_index, window)
             yield window
+
+
+def _order(block_index: int, num_arms: int) -> list[int]:
+    """Return the arms in the order in which a block runs them."""
+    cycle, shift = divmod(block_index, num_arms)
+    order = random.Random(cycle).sample(range(num_arms), num_arms)
+    return order[shift:] + order[:shift]
 
 
 def _measure_one(arm: ReadyArm, plan: Plan, block: tuple[int, int, int]) -> Window:

@@ -150,9 +150,8 @@ def parse_rival(text: str) -> RivalSpec:
             param="arm",
         )
     if (kind == "draft") != ("draft_model" in own):
-        raise ConfigError(
-            f"arm {text!r}: speculation=draft and draft_model=FILE go together", param="arm"
-        )
+        why = "speculation=draft and draft_model=FILE go together"
+        raise ConfigError(f"arm {text!r}: {why}", param="arm")
     for option, kinds in (("draft_tokens", _DRAFTING), ("match_tokens", _MATCHING)):
         if option in own and kind not in kinds:
             raise ConfigError(

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from tests.support.bench_arms import make_arms, make_plan
@@ -43,6 +44,8 @@ def test_every_arm_runs_every_request_in_turn():
         assert sorted(one.arm for one in block) == sorted(NAMES)
     firsts = Counter(one.arm for one in windows if one.position == 0)
     assert max(firsts.values()) - min(firsts.values()) <= 1
+    followed = {(one.arm, other.arm) for one, other in pairwise(windows) if other.position}
+    assert len(followed) > len(NAMES)  # a fixed cycle would have one follower an arm
 
 
 def test_rounds_repeat_the_same_tokens_and_seeds_do_not():

@@ -43,7 +43,31 @@ class ForwardOutput:
     hidden: FloatArray
 
 
-class Backend(Protocol):
+class SequenceCache(Protocol):
+    """Cached sequences by handle, of a model or a draft head."""
+
+    def open(self) -> int:
+        """Return the handle of a new, empty sequence."""
+        ...
+
+    def cached_len(self, handle: int) -> int:
+        """Return how many positions of the sequence are in the cache."""
+        ...
+
+    def truncate(self, handle: int, kept_len: int) -> None:
+        """Forget all cached positions of the sequence behind the first `kept_len`."""
+        ...
+
+    def close(self, handle: int) -> None:
+        """Give back everything the sequence holds."""
+        ...
+
+    def describe(self) -> dict[str, str | int | float | bool]:
+        """Return the settings in force (precisions, threads, row shape), for /health and doctor."""
+        ...
+
+
+class Backend(SequenceCache, Protocol):
     """A model that can be run forward on several sequences at once.
 
     `capacity_tokens` counts cache slots in all; `block_len` is the unit in which they are taken.
@@ -59,14 +83,6 @@ class Backend(Protocol):
     exact_rollback: bool
     prefill_chunk_len: int
 
-    def open(self) -> int:
-        """Return the handle of a new, empty sequence."""
-        ...
-
-    def cached_len(self, handle: int) -> int:
-        """Return how many tokens of the sequence are in the cache."""
-        ...
-
     def forward(self, inputs: Sequence[SequenceInput]) -> ForwardOutput:
         """Append the new tokens of each sequence and return the rows asked for.
 
@@ -74,18 +90,6 @@ class Backend(Protocol):
             CapacityError: the cache has no room; nothing was appended.
             BackendError: the model gave a number that is not finite.
         """
-        ...
-
-    def truncate(self, handle: int, kept_len: int) -> None:
-        """Forget all cached tokens of the sequence behind the first `kept_len`."""
-        ...
-
-    def close(self, handle: int) -> None:
-        """Give back everything the sequence holds."""
-        ...
-
-    def describe(self) -> dict[str, str | int | float | bool]:
-        """Return the settings in force (precisions, threads, row shape), for /health and doctor."""
         ...
 
 
@@ -107,7 +111,7 @@ class HeadInput:
     num_logit_rows: int
 
 
-class DraftHead(Protocol):
+class DraftHead(SequenceCache, Protocol):
     """A multi-token-prediction head that can be run on several sequences at once.
 
     From (state at position t, token t + 1) it gives logits of token t + 2 over its own vocabulary
@@ -123,14 +127,6 @@ class DraftHead(Protocol):
     context_len: int
     prefill_chunk_len: int
 
-    def open(self) -> int:
-        """Return the handle of a new, empty sequence."""
-        ...
-
-    def cached_len(self, handle: int) -> int:
-        """Return how many positions of the sequence are in the cache."""
-        ...
-
     def forward(self, inputs: Sequence[HeadInput]) -> ForwardOutput:
         """Append positions; logits [sum of num_logit_rows, draft vocabulary], hidden [all, size].
 
@@ -138,16 +134,4 @@ class DraftHead(Protocol):
             CapacityError: the cache has no room; nothing was appended.
             BackendError: the head gave a number that is not finite.
         """
-        ...
-
-    def truncate(self, handle: int, kept_len: int) -> None:
-        """Forget all cached positions of the sequence behind the first `kept_len`."""
-        ...
-
-    def close(self, handle: int) -> None:
-        """Give back everything the sequence holds."""
-        ...
-
-    def describe(self) -> dict[str, str | int | float | bool]:
-        """Return the settings in force, for /health and doctor."""
         ...

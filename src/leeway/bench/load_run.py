@@ -30,6 +30,7 @@ from leeway.bench.url_arm import sampling_fields
 from leeway.bench.url_spec import UrlSpec, nested
 from leeway.bench.workload import Source, digest_of
 from leeway.core.errors import ConfigError
+from leeway.core.files import write_whole
 from leeway.core.types import SamplingParams
 
 SCHEMA = 1
@@ -184,6 +185,4 @@ def _write(
         "requests": [reply_to_json(one) for one in replies],
     }
     path = folder / (summary.load.replace(" ", "-").replace("/", "-per-") + SUFFIX)
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(value) + "\n", encoding="utf-8")
-    part.replace(path)
+    write_whole(path, (json.dumps(value) + "\n").encode())

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from leeway.core.errors import ConfigError
+from leeway.core.files import write_whole
 from leeway.core.receipt import Tally
 
 SCHEMA = 1
@@ -120,9 +121,7 @@ def write_window(folder: Path, arm_index: int, window: Window) -> Path:
     arm = re.sub(r"[^A-Za-z0-9._+-]+", "-", window.arm)
     request = f"p{window.prompt_index:03d}-s{window.seed}-r{window.round}"
     path = folder / f"a{arm_index:02d}-{arm}-{request}{SUFFIX}"
-    part = path.with_suffix(".part")
-    part.write_bytes(msgspec.json.encode(window))
-    part.replace(path)
+    write_whole(path, msgspec.json.encode(window))
     return path
 
 

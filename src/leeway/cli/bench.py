@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from leeway.cli.bench_compare import compare
 from leeway.cli.bench_dial import dial
@@ -26,15 +26,9 @@ from leeway.cli.bench_options import (
 )
 from leeway.cli.bench_rivals import rivals
 from leeway.cli.call import Call
-from leeway.cli.options import takes_settings
+from leeway.cli.options import group_of_verbs, takes_settings
 
-app = App(
-    name="bench",
-    help="Measure speed and loss, arms side by side in one process.",
-    help_format="markdown",
-    help_flags=["--help", "-h"],
-    version_flags=[],
-)
+app = group_of_verbs("bench", "Measure speed and loss, arms side by side in one process.")
 _REPORT_OUT = Parameter(
     metavar="DIR", show_default=False, help="Where the page goes; DIR/report without it."
 )

@@ -5,20 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from cyclopts import App
-
 from leeway.cli.call import Call, Screen
-from leeway.cli.options import takes_settings
+from leeway.cli.options import group_of_verbs, takes_settings
 from leeway.core.config import Config
 from leeway.core.config_settings import SETTINGS, Setting
 
-app = App(
-    name="config",
-    help="What is configured, and by whom.",
-    help_format="markdown",
-    help_flags=["--help", "-h"],
-    version_flags=[],
-)
+app = group_of_verbs("config", "What is configured, and by whom.")
 
 
 @app.command

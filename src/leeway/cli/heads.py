@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from leeway.cli.call import Call, Screen
 from leeway.cli.heads_train import train
-from leeway.cli.options import takes_settings
+from leeway.cli.options import group_of_verbs, takes_settings
 from leeway.core.config import Config
 from leeway.core.errors import ModelError
 
@@ -19,13 +19,7 @@ if TYPE_CHECKING:
     from leeway.models.head_native import NativeHead
     from leeway.models.heads import ListedHead
 
-app = App(
-    name="heads",
-    help="List draft heads, look into one, or make one.",
-    help_format="markdown",
-    help_flags=["--help", "-h"],
-    version_flags=[],
-)
+app = group_of_verbs("heads", "List draft heads, look into one, or make one.")
 
 _DIGITS = 12
 

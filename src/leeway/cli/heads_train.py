@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from leeway.cli.call import Call, Screen
-from leeway.cli.loading import progress
+from leeway.cli.loading import counting_bars, progress
 from leeway.cli.options import takes_settings
 from leeway.core.config import Config
 from leeway.core.errors import ConfigError
@@ -152,17 +152,9 @@ class _Stages:
             self._screen.note(f"{stage}: {total:,} to do")
             return None
         if self._bars is None:
-            self._bars = _bars(self._screen)
+            self._bars = counting_bars(self._screen, is_transient=False)
             self._bars.start()
         return self._bars.add_task(stage, total=total)
-
-
-def _bars(screen: Screen) -> Bars:
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bars
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    return Bars(*columns, TimeRemainingColumn(), console=screen.log())
 
 
 def _check_torch() -> None:

@@ -147,6 +147,15 @@ class _Drawn:
         self._console.file.flush()
 
 
+def counting_bars(screen: Screen, *, is_transient: bool) -> Bars:
+    """Return bars that count things done, not yet begun; for a screen that is live."""
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    return Bars(*columns, TimeRemainingColumn(), console=screen.log(), transient=is_transient)
+
+
 def _bars(console: Console) -> Bars:
     from rich.progress import (
         BarColumn,

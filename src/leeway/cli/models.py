@@ -5,19 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from leeway.cli.call import Call, Screen
-from leeway.cli.options import takes_settings
+from leeway.cli.options import group_of_verbs, takes_settings
 from leeway.core.config import Config
 
-app = App(
-    name="models",
-    help="List the models that can be had by name, or fetch one.",
-    help_format="markdown",
-    help_flags=["--help", "-h"],
-    version_flags=[],
-)
+app = group_of_verbs("models", "List the models that can be had by name, or fetch one.")
 
 
 @app.default

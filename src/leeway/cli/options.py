@@ -10,8 +10,8 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, get_type_hints
 
+from cyclopts import App, Parameter
 from cyclopts import Group as Panel
-from cyclopts import Parameter
 
 from leeway.cli.call import Call
 from leeway.core.config_settings import SETTINGS, Group, Setting
@@ -63,6 +63,17 @@ def takes_settings(*groups: Group, only: tuple[str, ...] = ()) -> Callable[[Verb
         return run
 
     return decorate
+
+
+def group_of_verbs(name: str, meaning: str) -> App:
+    """Return an application to which the verbs behind `leeway NAME` are added."""
+    return App(
+        name=name,
+        help=meaning,
+        help_format="markdown",
+        help_flags=["--help", "-h"],
+        version_flags=[],
+    )
 
 
 def switch(name: str) -> Parameter:

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from leeway.cli.call import Call, Screen
-from leeway.cli.options import MODEL_NAME, takes_settings
+from leeway.cli.options import MODEL_NAME, group_of_verbs, takes_settings
 from leeway.core.errors import ConfigError
 from leeway.core.types import SamplingParams
 
@@ -23,13 +23,7 @@ if TYPE_CHECKING:
     from leeway.quality.answers import Answered
     from leeway.quality.martingale import MartingaleTest, UniformityTest
 
-app = App(
-    name="quality",
-    help="Test whether what is decoded is what the target would have said.",
-    help_format="markdown",
-    help_flags=["--help", "-h"],
-    version_flags=[],
-)
+app = group_of_verbs("quality", "Test whether what is decoded is what the target would have said.")
 DEFINITIONS = {
     "bias": "mean of log p(token) + entropy of p over all emitted tokens, nats; p is the target's "
     "row behind the text so far, with the request's own sampler; 0 where tokens are drawn from p, "
@@ -162,11 +156,9 @@ def _bar(screen: Screen, what: str, total: int) -> Iterator[Callable[[int], None
         screen.note(f"{what}: {total:,} tokens ...")
         yield lambda _: None
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.progress import TimeRemainingColumn as Remaining
+    from leeway.cli.loading import counting_bars
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Remaining())
-    with Progress(*columns, console=screen.log(), transient=True) as bars:
+    with counting_bars(screen, is_transient=True) as bars:
         task = bars.add_task(what, total=total)
         yield lambda done: bars.update(task, completed=min(done, total))
 

@@ -206,11 +206,9 @@ def _bar(screen: Screen, total: int) -> Iterator[Callable[[], None]]:
     if not screen.is_live:
         yield lambda: None
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.progress import TimeRemainingColumn as Remaining
+    from leeway.cli.loading import counting_bars
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Remaining())
-    with Progress(*columns, console=screen.log(), transient=True) as shown:
+    with counting_bars(screen, is_transient=True) as shown:
         task = shown.add_task("measuring", total=total)
         yield lambda: shown.advance(task)
 

@@ -25,6 +25,7 @@ import torch
 
 from leeway.core.config import EngineConfig, default_cache_dir
 from leeway.core.errors import ConfigError
+from leeway.core.files import write_whole
 from leeway.engine.engine import Engine
 from leeway.engine.load import load_engine
 from leeway.heads.batches import HELD_OUT, pack, packed_rows, split
@@ -198,7 +199,7 @@ def _take_work_folder(work: Path, target: ModelFiles) -> None:
     path = work / "target.json"
     own = {"name": target.name, "sha256": target.sha256()}
     if not path.exists():
-        _write_json(path, own)
+        write_whole(path, json.dumps(own, ensure_ascii=False).encode())
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         is_own = found["sha256"] == own["sha256"]
@@ -211,13 +212,6 @@ def _take_work_folder(work: Path, target: ModelFiles) -> None:
             f"{work} holds answers of {found['name']!r} (SHA-256 {found['sha256']}), not of "
             f"{target.name!r} (SHA-256 {own['sha256']}); give another folder with --work"
         )
-
-
-def _write_json(path: Path, value: object) -> None:
-    """Write a file that is there whole or not at all."""
-    part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps(value, ensure_ascii=False), encoding="utf-8")
-    part.replace(path)
 
 
 def _collect(plan: Plan, on_progress: OnProgress) -> None:
@@ -269,7 +263,7 @@ def _prompt_texts(plan: Plan, llm: LLM, on_progress: OnProgress) -> list[str]:
         *((file.name, file_prompts(file)) for file in plan.prompt_files),
     ]
     prompts = gather(sources, EvaluationPrompts.packaged(), plan.seed)
-    _write_json(path, asdict(prompts))
+    write_whole(path, json.dumps(asdict(prompts), ensure_ascii=False).encode())
     return list(prompts.texts)
 
 

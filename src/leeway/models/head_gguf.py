@@ -14,7 +14,6 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from leeway.core.errors import ModelError
 from leeway.models.dequantise import dequantise
 from leeway.models.gguf import LAYER_NAMES, GGUFFiles, in_half_split_order
 from leeway.models.gguf_container import RawTensor
@@ -22,6 +21,7 @@ from leeway.models.head_native import (
     NativeHead,
     NativeTensor,
     borrowed,
+    canonical_head_name,
     refuse_several_modules,
 )
 
@@ -49,14 +49,7 @@ def open_gguf_head(files: GGUFFiles) -> NativeHead | None:
     tensors = {}
     for own, raw in files.head_tensors.items():
         part = own.removeprefix(prefix)
-        name = _HEAD_NAMES.get(part)
-        if part in LAYER_NAMES:
-            name = f"layers.0.{LAYER_NAMES[part]}"
-        if name is None:
-            raise ModelError(
-                f"{source}: tensor {own!r} has no place in a draft head; leaving it out would give "
-                "other drafts, so this head cannot be used"
-            )
+        name = canonical_head_name(source, own, part, _HEAD_NAMES, LAYER_NAMES)
         tensors[name] = NativeTensor(
             own, raw.type_name, raw.shape, raw.data, partial(_read, files, raw, name)
         )

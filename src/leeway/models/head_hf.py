@@ -19,6 +19,7 @@ from leeway.models.head_native import (
     NativeHead,
     NativeTensor,
     borrowed,
+    canonical_head_name,
     refuse_several_modules,
 )
 from leeway.models.hf_folder import HEAD_PREFIX, LAYER_NAMES, HFFolder
@@ -46,14 +47,7 @@ def open_hf_head(files: HFFolder) -> NativeHead | None:
     tensors = {}
     for own, stored in files.head_tensors.items():
         part = own.removeprefix(f"{HEAD_PREFIX}0.")
-        name = _HEAD_NAMES.get(part)
-        if part in LAYER_NAMES:
-            name = f"layers.0.{LAYER_NAMES[part]}"
-        if name is None:
-            raise ModelError(
-                f"{source}: tensor {own!r} has no place in a draft head; leaving it out would give "
-                "other drafts, so this head cannot be used"
-            )
+        name = canonical_head_name(source, own, part, _HEAD_NAMES, LAYER_NAMES)
         read = partial(_embedding_first, stored) if name == "project" else stored.values
         tensors[name] = NativeTensor(own, stored.type_name, stored.shape, stored.data, read)
     if not files.tensor("final_norm").all():

@@ -101,6 +101,31 @@ class NativeHead:
         return whole.hexdigest()
 
 
+def canonical_head_name(
+    source: str, own: str, part: str, head_names: Mapping[str, str], layer_names: Mapping[str, str]
+) -> str:
+    """Return the canonical name of one of the head's tensors.
+
+    Args:
+        source: of the head, for people.
+        own: what the checkpoint calls the tensor.
+        part: the same without what leads to the head.
+        head_names: canonical names by part, beside the layer's.
+        layer_names: canonical names within a layer, by part.
+
+    Raises:
+        ModelError: a head has no such tensor.
+    """
+    if part in layer_names:
+        return f"layers.0.{layer_names[part]}"
+    if part in head_names:
+        return head_names[part]
+    raise ModelError(
+        f"{source}: tensor {own!r} has no place in a draft head; leaving it out would give "
+        "other drafts, so this head cannot be used"
+    )
+
+
 def refuse_several_modules(source: str, count: int) -> None:
     """Refuse a checkpoint with several modules of different weights.
 

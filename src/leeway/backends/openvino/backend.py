@@ -14,13 +14,14 @@ from leeway.backends.openvino.compiled import compile_model
 from leeway.backends.openvino.decoder_layers import BLOCK_LEN
 from leeway.backends.openvino.graph import build_graph
 from leeway.backends.openvino.paged_model import PagedModel
+from leeway.backends.openvino.paged_sequences import PagedSequences
 from leeway.core.errors import ConfigError, did_you_mean
 from leeway.models.base import ModelFiles
 
 ROW_SHAPES = ("stable", "fast")
 
 
-class OpenVINOBackend:
+class OpenVINOBackend(PagedSequences):
     """A decoder on OpenVINO; see `backends.base.Backend` for the contract."""
 
     block_len = BLOCK_LEN
@@ -77,26 +78,6 @@ class OpenVINOBackend:
             "prefill_chunk_len": prefill_chunk_len,
         }
 
-    def open(self) -> int:
-        """Return the handle of a new, empty sequence."""
-        return self._model.pool.open()
-
-    def cached_len(self, handle: int) -> int:
-        """Return how many tokens of the sequence are in the cache."""
-        return self._model.pool.table(handle).cached_len
-
-    def truncate(self, handle: int, kept_len: int) -> None:
-        """Forget all cached tokens of the sequence behind the first `kept_len`."""
-        self._model.pool.truncate(handle, kept_len)
-
-    def close(self, handle: int) -> None:
-        """Give back everything the sequence holds."""
-        self._model.pool.close(handle)
-
-    def describe(self) -> dict[str, str | int | float | bool]:
-        """Return the settings in force, as the runtime reports them."""
-        return dict(self._settings)
-
     def set_row_shape(self, row_shape: str) -> None:
         """Change the row shape from the next forward on; weights and cache stay.
 
@@ -106,10 +87,6 @@ class OpenVINOBackend:
         _check_row_shape(row_shape)
         self._model.set_padding(pad_blocks=row_shape == "stable")
         self._settings["row_shape"] = row_shape
-
-    def check_integrity(self) -> None:
-        """Assert that no cache block is lost or owned twice."""
-        self._model.pool.check_integrity()
 
     def forward(self, inputs: Sequence[SequenceInput]) -> ForwardOutput:
         """Append the new tokens of each sequence and return the rows asked for.

@@ -14,13 +14,14 @@ from leeway.backends.openvino.block_width import HeadWidth
 from leeway.backends.openvino.compiled import compile_model
 from leeway.backends.openvino.head_graph import build_head_graph
 from leeway.backends.openvino.paged_model import PagedModel
+from leeway.backends.openvino.paged_sequences import PagedSequences
 from leeway.backends.openvino.weights import EncodedMatrix
 from leeway.core.types import IntArray
 from leeway.models.base import ModelFiles
 from leeway.models.head_base import HeadFiles
 
 
-class OpenVINOHead:
+class OpenVINOHead(PagedSequences):
     """A multi-token-prediction head; see `backends.base.DraftHead` for the contract."""
 
     draft_token_ids: IntArray | None
@@ -66,7 +67,7 @@ class OpenVINOHead:
             pad_blocks=True,
             make_widths=HeadWidth,
         )
-        self._settings: dict[str, str | int | float | bool] = {
+        self._settings = {
             **_facts(head_files),
             "shares_embedding": self._embedding is embedding,
             "weights": weights,
@@ -75,30 +76,6 @@ class OpenVINOHead:
             "capacity_tokens": self._model.pool.capacity_tokens,
             "INFERENCE_NUM_THREADS": compiled.settings["INFERENCE_NUM_THREADS"],
         }
-
-    def open(self) -> int:
-        """Return the handle of a new, empty sequence."""
-        return self._model.pool.open()
-
-    def cached_len(self, handle: int) -> int:
-        """Return how many positions of the sequence are in the cache."""
-        return self._model.pool.table(handle).cached_len
-
-    def truncate(self, handle: int, kept_len: int) -> None:
-        """Forget all cached positions of the sequence behind the first `kept_len`."""
-        self._model.pool.truncate(handle, kept_len)
-
-    def close(self, handle: int) -> None:
-        """Give back everything the sequence holds."""
-        self._model.pool.close(handle)
-
-    def describe(self) -> dict[str, str | int | float | bool]:
-        """Return the settings in force."""
-        return dict(self._settings)
-
-    def check_integrity(self) -> None:
-        """Assert that no cache block is lost or owned twice."""
-        self._model.pool.check_integrity()
 
     def forward(self, inputs: Sequence[HeadInput]) -> ForwardOutput:
         """Append positions; logits [sum of num_logit_rows, draft vocabulary], hidden [all, size].

@@ -1,0 +1,39 @@
+"""What a model and a draft head on OpenVINO share: their sequences, by handle, and their settings.
+
+The `SequenceCache` part of `backends.base` over one `PagedModel`.
+"""
+
+from __future__ import annotations
+
+from leeway.backends.openvino.paged_model import PagedModel
+
+
+class PagedSequences:
+    """Sequences of a paged model; a subclass builds the model and says what is in force."""
+
+    _model: PagedModel
+    _settings: dict[str, str | int | float | bool]
+
+    def open(self) -> int:
+        """Return the handle of a new, empty sequence."""
+        return self._model.pool.open()
+
+    def cached_len(self, handle: int) -> int:
+        """Return how many positions of the sequence are in the cache."""
+        return self._model.pool.table(handle).cached_len
+
+    def truncate(self, handle: int, kept_len: int) -> None:
+        """Forget all cached positions of the sequence behind the first `kept_len`."""
+        self._model.pool.truncate(handle, kept_len)
+
+    def close(self, handle: int) -> None:
+        """Give back everything the sequence holds."""
+        self._model.pool.close(handle)
+
+    def describe(self) -> dict[str, str | int | float | bool]:
+        """Return the settings in force, as the runtime reports them."""
+        return dict(self._settings)
+
+    def check_integrity(self) -> None:
+        """Assert that no cache block is lost or owned twice."""
+        self._model.pool.check_integrity()

@@ -10,6 +10,7 @@
     │   └── UnknownModelError      HTTP 404
     ├── ModelError                 a model file cannot be used: corrupt, unknown architecture ...
     │   └── FetchError             a model cannot be had from any source
+    ├── SandboxError               exit code 1: the sandbox failed, not the program in it
     └── BackendError               exit code 1, HTTP 500: a forward failed (e.g. NaN logits)
 
 Every message names the value, what is allowed and the next step.
@@ -86,6 +87,14 @@ class FetchError(ModelError):
     """A model cannot be had from any of its sources."""
 
     code = "model_unavailable"
+
+
+class SandboxError(LeewayError):
+    """Model-written code could not be run; says nothing of the code."""
+
+    exit_code = 1
+    http_status = 500
+    code = "sandbox_error"
 
 
 class BackendError(LeewayError):

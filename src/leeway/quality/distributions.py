@@ -15,6 +15,11 @@ def two_sided_p(z: float) -> float:
     return math.erfc(abs(z) / math.sqrt(2.0))
 
 
+def upper_tail(z: float) -> float:
+    """Return the probability that a standard normal lies above z."""
+    return math.erfc(z / math.sqrt(2.0)) / 2
+
+
 def normal_quantile(probability: float) -> float:
     """Return the value below which a standard normal lies with this probability, in (0, 1)."""
     return NormalDist().inv_cdf(probability)

@@ -51,7 +51,9 @@ class SamplingParams:
     """How the user asked for tokens to be drawn; checked by `sampling.params.check`.
 
     `temperature` 0 is greedy. `top_k` 0, `top_p` 1 and `min_p` 0 are off. `seed` None draws a
-    fresh one, which the answer reports. `logit_bias` maps token ids to additive logits.
+    fresh one, which the answer reports. `max_tokens` 0 only reads the prompt. Before `min_tokens`
+    tokens no end token can be drawn and no stop string ends the answer. `logit_bias` maps token
+    ids to additive logits.
     """
 
     temperature: float = 1.0
@@ -60,6 +62,7 @@ class SamplingParams:
     min_p: float = 0.0
     seed: int | None = None
     max_tokens: int = 256
+    min_tokens: int = 0
     stop: tuple[str, ...] = ()
     stop_token_ids: tuple[int, ...] = ()
     ignore_eos: bool = False
@@ -71,13 +74,34 @@ class SamplingParams:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One prompt to continue. `acceptance` None takes the engine's own law."""
+    """One prompt to continue. `acceptance` None takes the engine's own law.
+
+    `logprobs` and `prompt_logprobs` ask for the log probabilities of output and prompt tokens, each
+    with so many of the likeliest tokens; None asks for none.
+    """
 
     request_id: str
     prompt_token_ids: tuple[int, ...]
     sampling: SamplingParams = SamplingParams()
     acceptance: Acceptance | None = None
     num_speculative_tokens: int | None = None
+    logprobs: int | None = None
+    prompt_logprobs: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """One token under the target's raw row: before bias, penalties, temperature, truncation.
+
+    Attributes:
+        token_id: the token that stands in the text.
+        logprob: nats; minus infinity where the row gives it nothing.
+        top: the likeliest tokens of the row, (token id, log probability), likeliest first.
+    """
+
+    token_id: int
+    logprob: float
+    top: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +153,10 @@ class OutputDelta:
     """What one step adds to one request's answer, ready to stream.
 
     `text` may lag behind `token_ids` while a character or a stop string is undecided; the deltas
-    of a request, joined, are its whole text. `provenance` has one entry a token. The last delta has
-    a `finish_reason` and the `receipt`.
+    of a request, joined, are its whole text. `provenance` has one entry a token, and `logprobs` too
+    where they were asked for. The first delta has the `prompt_logprobs` (None for the first token,
+    which nothing stands before). The last delta has a `finish_reason` and the `receipt`, and the
+    `stop_match`: the stop string or the id of `stop_token_ids` that ended the answer, if one did.
     """
 
     request_id: str
@@ -140,3 +166,6 @@ class OutputDelta:
     finish_reason: FinishReason | None = None
     error: LeewayError | None = None
     receipt: Receipt | None = None
+    stop_match: str | int | None = None
+    logprobs: tuple[TokenLogprob, ...] = ()
+    prompt_logprobs: tuple[TokenLogprob | None, ...] = ()

@@ -33,6 +33,7 @@ class DraftAsk:
         coins: the request's coins; drafts use purpose DRAFT.
         step: key of the block's coins.
         keep_raw_probs: whether the law reads rows before temperature and truncation.
+        end_token_ids: may not be drafted before the request's `min_tokens`.
     """
 
     request_id: str
@@ -43,6 +44,7 @@ class DraftAsk:
     coins: Coins
     step: int
     keep_raw_probs: bool = False
+    end_token_ids: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """A draft under construction: from a drafter's logits to tokens and the rows they were drawn from.
 
 In: logits one row after the other, over the target's vocabulary or over some of its ids. Out: a
-`Draft`. Rows are made as the target's are: the request's penalties, temperature (perhaps scaled),
-top-k, top-p and min-p, in the same order; where the drafter knows only some ids, all
-others have probability zero. Knows neither models nor caches.
+`Draft`. Rows are made as the target's are: min_tokens, penalties, temperature (perhaps scaled),
+top-k, top-p and min-p, in the same order; where the drafter knows only some ids, all others have
+probability zero. Knows neither models nor caches.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from leeway.core.rng import Purpose
 from leeway.core.types import Draft, FloatArray, IntArray, Rows, SamplingParams
 from leeway.drafters.base import DraftAsk
 from leeway.sampling import penalties
+from leeway.sampling.min_tokens import ban_end
 from leeway.sampling.warp import pack, softmax, warp
 
 
@@ -41,6 +42,9 @@ class SampledDraft:
             vocab_size: of the target; needed with `ids`.
         """
         ask = self.ask
+        num_banned = ask.sampling.min_tokens - ask.step - len(self.token_ids)
+        if num_banned > 0:
+            logits = ban_end(logits, ask.end_token_ids, num_banned, ids)
         if ask.keep_raw_probs:
             self._raw_probs.append(_spread(softmax(logits), ids, vocab_size, 0.0))
         if penalties.is_active(ask.sampling):

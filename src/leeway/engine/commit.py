@@ -2,9 +2,9 @@
 
 In: a sequence and a judgement. Mutates the sequence: tokens, counts, text, tally. The truncation
 rule, for every law and drafter, token by token in order: a token is delivered; then the answer ends
-if it was an end-of-sequence or stop token, or completed a stop string, or was the last that
-max_tokens or the context allows. Tokens of the block behind that point are discarded and never
-reach text, ids, usage or cache.
+if it was an end-of-sequence or stop token, or completed a stop string (looked for from token
+min_tokens on), or was the last that max_tokens or the context allows. Tokens of the block behind
+that point are discarded and never reach text, ids, usage or cache.
 """
 
 from __future__ import annotations
@@ -35,7 +35,14 @@ def commit(
         provenance=judgement.provenance[:delivered],
         text="".join(texts),
         finish_reason=sequence.finish_reason,
+        stop_match=sequence.stop_match,
     )
+
+
+def read_only(sequence: Sequence) -> OutputDelta:
+    """End a request that asks for no token, once its prompt is read."""
+    sequence.finish_reason = FinishReason.LENGTH
+    return OutputDelta(sequence.request.request_id, (), (), "", FinishReason.LENGTH)
 
 
 def _take(
@@ -48,10 +55,15 @@ def _take(
     )
     if is_end:
         sequence.finish_reason = FinishReason.STOP
+        if token_id in sampling.stop_token_ids:
+            sequence.stop_match = token_id
         return _finish_text(sequence, sequence.detokenizer.finish())
-    text, is_stopped = sequence.stop_strings.add(sequence.detokenizer.add([token_id]))
+    text = sequence.detokenizer.add([token_id])
+    if sequence.output_len < sampling.min_tokens:
+        return text
+    text, is_stopped = sequence.stop_strings.add(text)
     if is_stopped:
-        sequence.finish_reason = FinishReason.STOP
+        _stop(sequence)
         return text
     if sequence.output_len >= sampling.max_tokens or len(sequence.token_ids) >= context_len:
         sequence.finish_reason = FinishReason.LENGTH
@@ -63,9 +75,14 @@ def _finish_text(sequence: Sequence, rest: str) -> str:
     """Return what is still held back, cut at a stop string that the rest completes."""
     text, is_stopped = sequence.stop_strings.add(rest)
     if is_stopped:
-        sequence.finish_reason = FinishReason.STOP
+        _stop(sequence)
         return text
     return text + sequence.stop_strings.finish()
+
+
+def _stop(sequence: Sequence) -> None:
+    sequence.finish_reason = FinishReason.STOP
+    sequence.stop_match = sequence.stop_strings.matched
 
 
 def _count(sequence: Sequence, judgement: Judgement, delivered: int) -> None:

@@ -11,7 +11,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from leeway.acceptance.base import Guarantee, Law
@@ -28,12 +28,16 @@ from leeway.core.types import (
     FloatArray,
     OutputDelta,
     Request,
+    SamplingParams,
 )
 from leeway.drafters.base import DraftAsk, Drafter, Observation
-from leeway.engine.commit import commit
+from leeway.engine.commit import commit, read_only
 from leeway.engine.compatibility import check_draft_rows
 from leeway.engine.log_line import is_lossy, lossy_log_line
+from leeway.engine.logprobs import take_prompt_logprobs, with_logprobs
 from leeway.engine.verify import Judgement, judge
+from leeway.sampling.logprobs import check_logprobs
+from leeway.sampling.min_tokens import cut_at_end
 from leeway.sampling.params import check_sampling
 from leeway.scheduler.budget import draft_budget
 from leeway.scheduler.draft_length import DraftLength
@@ -127,8 +131,19 @@ class Engine:
                 "limit set at start by --num-speculative-tokens",
                 param="num_speculative_tokens",
             )
+        check_logprobs(request)
+        if request.sampling.min_tokens and len(self._end_ids(request.sampling)) == vocab_size:
+            raise RequestError(
+                f"min_tokens is {request.sampling.min_tokens} and every token ends the answer; "
+                "allowed: fewer stop_token_ids, or min_tokens 0",
+                param="min_tokens",
+            )
         self.build_law(request.acceptance)
         self._scheduler.check_fits(request)
+
+    def law_of(self, request: Request) -> Law:
+        """Return the law that will judge a request. Raises what `build_law` raises."""
+        return _engage(self.build_law(request.acceptance), request)
 
     def add(self, request: Request) -> None:
         """Queue a request.
@@ -143,7 +158,7 @@ class Engine:
         asked = request.num_speculative_tokens
         sequence = Sequence(
             request=request,
-            law=_engage(self.build_law(request.acceptance), request),
+            law=self.law_of(request),
             requested_law=(request.acceptance or self.config.acceptance).law,
             num_speculative_tokens=self.config.num_speculative_tokens if asked is None else asked,
             seed=seed,
@@ -151,6 +166,7 @@ class Engine:
             detokenizer=Detokenizer(self.parts.tokenizer),
             stop_strings=StopStrings(request.sampling.stop),
             draft_length=self.draft_length,
+            end_token_ids=self._end_ids(request.sampling),
         )
         self._sequences[request.request_id] = sequence
         self._scheduler.add(sequence)
@@ -210,12 +226,17 @@ class Engine:
                 coins=one.coins,
                 step=one.output_len,
                 keep_raw_probs=one.law.reads_raw_rows,
+                end_token_ids=one.end_token_ids,
             )
             for one, budget in zip(plan.decoding, budgets, strict=True)
             if budget > 0
         ]
         proposed = iter(self._propose(asks))
-        return [next(proposed) if budget > 0 else Draft(()) for budget in budgets]
+        drafts = [next(proposed) if budget > 0 else Draft(()) for budget in budgets]
+        return [
+            cut_at_end(draft, one.end_token_ids, one.sampling.min_tokens - one.output_len)
+            for one, draft in zip(plan.decoding, drafts, strict=True)
+        ]
 
     def _propose(self, asks: list[DraftAsk]) -> list[Draft]:
         """Ask the drafter; where it fails, for each request once more, alone."""
@@ -243,7 +264,7 @@ class Engine:
         for one, chunk_len in plan.prefilling:
             assert one.handle is not None
             chunk = one.token_ids[one.num_cached : one.num_cached + chunk_len]
-            inputs.append(SequenceInput(one.handle, chunk, int(chunk_len == one.num_missing)))
+            inputs.append(SequenceInput(one.handle, chunk, one.num_prefill_rows(chunk_len)))
         return self.parts.backend.forward(inputs)
 
     def _judge_and_commit(
@@ -263,22 +284,34 @@ class Engine:
             backend.truncate(one.handle, one.num_cached)
             num_new.append((one, num_rows))
         for one, chunk_len in plan.prefilling:
+            rows = output.logits[row : row + one.num_prefill_rows(chunk_len)]
+            row += len(rows)
+            take_prompt_logprobs(one, rows)
             one.num_cached += chunk_len
             if one.num_missing == 0:
-                deltas.append(self._settle(one, Draft(()), output.logits[row : row + 1]))
-                row += 1
+                deltas.append(self._settle(one, Draft(()), rows[-1:]))
             num_new.append((one, chunk_len))
         if self.parts.drafter.reads_hidden:
             self.parts.drafter.observe(_observations(num_new, output.hidden))
         return deltas
 
     def _settle(self, sequence: Sequence, draft: Draft, logits: FloatArray) -> OutputDelta:
+        if sequence.sampling.max_tokens == 0:
+            return with_logprobs(sequence, read_only(sequence), logits)
         try:
             judgement = self.parts.judge(sequence, draft, logits)
         except LeewayError as error:
             return self._fail(sequence, error)
         context_len = self.parts.backend.context_len
-        return commit(sequence, judgement, self._eos_token_ids, context_len)
+        delta = commit(sequence, judgement, self._eos_token_ids, context_len)
+        return with_logprobs(sequence, delta, logits)
+
+    def _end_ids(self, sampling: SamplingParams) -> frozenset[int]:
+        """Return what may not be drawn before `min_tokens`."""
+        if sampling.min_tokens == 0:
+            return frozenset()
+        eos = frozenset() if sampling.ignore_eos else self._eos_token_ids
+        return eos.union(sampling.stop_token_ids)
 
     def _fail(self, sequence: Sequence, error: LeewayError) -> OutputDelta:
         """Return the last delta of a sequence that cannot go on; the others do."""
@@ -305,15 +338,7 @@ class Engine:
         self._add_to_totals(receipt)
         if is_lossy(receipt):
             logger.info("%s", lossy_log_line(receipt, delta.request_id))
-        return OutputDelta(
-            delta.request_id,
-            delta.token_ids,
-            delta.provenance,
-            delta.text,
-            finish_reason=reason,
-            error=delta.error,
-            receipt=receipt,
-        )
+        return replace(delta, finish_reason=reason, receipt=receipt)
 
     def _add_to_totals(self, receipt: Receipt) -> None:
         """Replace the totals, so that another thread that reads them never sees half a sum."""

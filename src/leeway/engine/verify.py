@@ -18,6 +18,7 @@ from leeway.acceptance.verify import verify
 from leeway.core.types import Draft, FloatArray, IntArray, Provenance
 from leeway.sampling import penalties
 from leeway.sampling.align import align, expand
+from leeway.sampling.min_tokens import ban_end
 from leeway.sampling.warp import softmax, warp
 from leeway.scheduler.sequence import Sequence
 
@@ -69,6 +70,9 @@ def judge(sequence: Sequence, draft: Draft, logits: FloatArray) -> Judgement:
         logits: [num_draft_tokens + 1, vocab_size].
     """
     law, sampling = sequence.law, sequence.sampling
+    num_banned = sampling.min_tokens - sequence.output_len
+    if num_banned > 0:
+        logits = ban_end(logits, sequence.end_token_ids, num_banned)
     changed = logits
     if penalties.is_active(sampling):
         changed = penalties.penalise(logits, sampling, sequence.history(), draft.token_ids)

@@ -36,8 +36,10 @@ def check_sampling(params: SamplingParams, vocab_size: int) -> None:
         _refuse("temperature", params.temperature, _RANGES["temperature"][2])
     if params.top_k < 0:
         _refuse("top_k", params.top_k, "0 (off) or more")
-    if params.max_tokens < 1:
-        _refuse("max_tokens", params.max_tokens, "1 or more")
+    if params.max_tokens < 0:
+        _refuse("max_tokens", params.max_tokens, "0 (only read the prompt) or more")
+    if not 0 <= params.min_tokens <= params.max_tokens:
+        _refuse("min_tokens", params.min_tokens, f"0 (off) to max_tokens ({params.max_tokens})")
     if params.seed is not None and not 0 <= params.seed <= MAX_SEED:
         _refuse("seed", params.seed, "0 to 2**64 - 1, or none")
     if any(not text for text in params.stop):

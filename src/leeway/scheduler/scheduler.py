@@ -110,7 +110,7 @@ class Scheduler:
         budget = self._backend.prefill_chunk_len
         prefilling: list[tuple[Sequence, int]] = []
         for sequence in self._running:
-            chunk_len = min(budget, sequence.num_missing)
+            chunk_len = min(budget, sequence.num_missing, sequence.most_prefill)
             if sequence.is_prefilling and chunk_len > 0:
                 prefilling.append((sequence, chunk_len))
                 budget -= chunk_len

@@ -12,11 +12,14 @@ from dataclasses import dataclass, field
 from leeway.acceptance.base import Law
 from leeway.core.receipt import Receipt, Tally
 from leeway.core.rng import Coins
-from leeway.core.types import FinishReason, Request, SamplingParams
+from leeway.core.types import FinishReason, Request, SamplingParams, TokenLogprob
 from leeway.sampling.penalties import History
 from leeway.scheduler.draft_length import DraftCounts, DraftLength
 from leeway.text.detokenizer import Detokenizer
 from leeway.text.stop_strings import StopStrings
+
+MAX_PROMPT_ROWS = 64
+"""Rows of prompt tokens in one forward: at 150,000 words they take 40 MB."""
 
 
 @dataclass(slots=True)
@@ -36,6 +39,9 @@ class Sequence:
         token_ids: prompt and committed output.
         num_cached: tokens in the target's cache.
         num_observed: of these, tokens whose hidden states the drafter was shown.
+        end_token_ids: what may not be drawn before `min_tokens`; empty where there is none.
+        stop_match: the stop string or stop token that ended the answer.
+        prompt_logprobs: of the prompt tokens read so far, where asked for; None for the first.
         draft_length: decides below `num_speculative_tokens`, from `draft_counts`.
     """
 
@@ -53,7 +59,10 @@ class Sequence:
     num_cached: int = 0
     num_observed: int = 0
     output_counts: Counter[int] = field(default_factory=Counter)
+    end_token_ids: frozenset[int] = frozenset()
     finish_reason: FinishReason | None = None
+    stop_match: str | int | None = None
+    prompt_logprobs: list[TokenLogprob | None] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
     per_step: list[tuple[int, int]] = field(default_factory=list)
     draft_counts: DraftCounts = field(default_factory=DraftCounts)
@@ -88,6 +97,23 @@ class Sequence:
     def is_prefilling(self) -> bool:
         """Whether prompt tokens are still to be fed; where chunks are cut changes nothing else."""
         return self.num_cached < self.prompt_len
+
+    @property
+    def wants_prompt_rows(self) -> bool:
+        """Whether logits of prompt tokens are still wanted; a cached prefix would have none."""
+        is_asked = self.request.prompt_logprobs is not None
+        return is_asked and len(self.prompt_logprobs) < self.prompt_len
+
+    @property
+    def most_prefill(self) -> int:
+        """Most tokens in one chunk."""
+        return MAX_PROMPT_ROWS if self.wants_prompt_rows else self.num_missing
+
+    def num_prefill_rows(self, chunk_len: int) -> int:
+        """Return at how many of the last tokens of the next chunk logits are wanted."""
+        if self.wants_prompt_rows:
+            return chunk_len
+        return int(chunk_len == self.num_missing)
 
     def history(self) -> History:
         """Return what penalties read."""

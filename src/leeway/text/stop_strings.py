@@ -12,7 +12,7 @@ from leeway.core.errors import RequestError
 
 
 class StopStrings:
-    """The matching state of one sequence."""
+    """The matching state of one sequence; `matched` is the stop string that ended it."""
 
     def __init__(self, stops: tuple[str, ...]) -> None:
         """Prepare to look for `stops`.
@@ -22,6 +22,7 @@ class StopStrings:
         """
         if any(not stop for stop in stops):
             raise RequestError("stop must not contain an empty string; remove it", param="stop")
+        self.matched: str | None = None
         self._stops = stops
         self._held = ""
         self._is_stopped = False
@@ -33,8 +34,9 @@ class StopStrings:
         if not self._stops:
             return text, False
         text = self._held + text
-        begin = self._first_match(text)
-        if begin is not None:
+        match = self._first_match(text)
+        if match is not None:
+            begin, self.matched = match
             self._held, self._is_stopped = "", True
             return text[:begin], True
         safe_len = len(text) - self._open_len(text)
@@ -46,12 +48,14 @@ class StopStrings:
         held, self._held = self._held, ""
         return held
 
-    def _first_match(self, text: str) -> int | None:
-        """Return where the stop string that is complete first begins."""
+    def _first_match(self, text: str) -> tuple[int, str] | None:
+        """Return where the stop string that is complete first begins, and which one it is."""
         matches = [
-            (begin + len(stop), begin) for stop in self._stops if (begin := text.find(stop)) >= 0
+            (begin + len(stop), begin, stop)
+            for stop in self._stops
+            if (begin := text.find(stop)) >= 0
         ]
-        return min(matches)[1] if matches else None
+        return min(matches)[1:] if matches else None
 
     def _open_len(self, text: str) -> int:
         """Return the length of the longest end of `text` that begins a stop string."""

@@ -11,6 +11,8 @@ from leeway.bench import interleaved
 
 ARMS = ("-a", "plain", "-a", "rejection@ngram:2", "-a", "soft=typical:delta=0.3@ngram:2")
 
+CHARTS = ("decode.svg", "speed-against-loss.svg", "step-parts.svg")
+
 
 @pytest.fixture
 def prompts(leeway):
@@ -59,10 +61,13 @@ def test_a_run_its_files_and_its_report(on_tiny, prompts):
     whole = (out / "report" / "report.html").read_text()
     assert "bench run -a plain" in whole
     manifest = json.loads((out / "report" / "manifest.json").read_text())
-    assert len(manifest["charts"]) == 3
+    listed = {one["file"] for one in manifest["charts"]}
+    assert {name for name in listed if name.endswith(".svg")} == {*CHARTS}
+    for name in listed - {*CHARTS}:
+        assert (out / "report" / name).read_bytes().startswith(b"\x89PNG")
     for arm in report["arms"]:
         assert f"| {arm['name']} |" in page and f"`{arm['definition']}`" in page
-    for name in ("decode.svg", "speed-against-loss.svg", "step-parts.svg"):
+    for name in CHARTS:
         assert f"]({name})" in page and (out / "report" / name).read_text() in whole
         ElementTree.fromstring((out / "report" / name).read_text())
 

@@ -61,7 +61,6 @@ def identity_of(
         "model": {"name": parts.model_name, "sha256": model_sha256},
         "backend": {key: value for key, value in settings.items() if key not in _CHANGING},
         "drafters": {name: dict(facts) for name, facts in drafters.items()},
-        "draft_temperature": own[0].engine.config.draft_temperature,
         "draft_cost": {  # shortens adaptive drafts
             arm.spec.name: arm.engine.draft_length.draft_cost
             for arm in own
@@ -74,18 +73,23 @@ def identity_of(
         "machine": {
             "cpu_model": machine.cpu_model,
             "usable_threads": machine.usable_threads,
+            "total_memory_bytes": machine.total_memory_bytes,
             "system": machine.system,
             "versions": machine.versions,
         },
     }
 
 
-def source_digest(package: Path | None = None) -> str:
-    """Return the SHA-256 of the source of the rooms that a measurement depends on (hex)."""
+def source_digest(package: Path | None = None, rooms: Sequence[str] = _MEASURED_ROOMS) -> str:
+    """Return the SHA-256 of the source of the rooms that a measurement depends on (hex).
+
+    `rooms` are folders or single files of the package.
+    """
     root = Path(leeway.__file__).parent if package is None else package
     whole = hashlib.sha256()
-    for room in _MEASURED_ROOMS:
-        for path in sorted((root / room).rglob("*.py")):
+    for room in rooms:
+        place = root / room
+        for path in [place] if place.is_file() else sorted(place.rglob("*.py")):
             whole.update(path.relative_to(root).as_posix().encode())
             whole.update(hashlib.sha256(path.read_bytes()).digest())
     return whole.hexdigest()

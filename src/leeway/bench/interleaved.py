@@ -21,6 +21,7 @@ from typing import Any
 
 from leeway.bench.machine import (
     CpuTime,
+    read_available_memory_bytes,
     read_cpu_mhz,
     read_cpu_time,
     read_load,
@@ -164,7 +165,7 @@ def _measure_one(arm: ReadyArm, plan: Plan, block: tuple[int, int, int]) -> Wind
         session="",
         arm=arm.spec.name,
         definition=arm.spec.text,
-        void=arm.fault(run.receipt),
+        void=arm.fault(run.receipt) or _warm_prefill(len(prompt.token_ids), run.prefill_tokens),
         note=arm.note(run.receipt),
         prompt_id=prompt.prompt_id,
         prompt_index=prompt_index,
@@ -191,6 +192,9 @@ def _measure_one(arm: ReadyArm, plan: Plan, block: tuple[int, int, int]) -> Wind
         kv_bytes=kv_bytes,
         kv_cache_bytes=kv_cache_bytes,
         cpu_mhz=read_cpu_mhz(),
+        category=prompt.category,
+        prefill_tokens=run.prefill_tokens,
+        available_memory_bytes=read_available_memory_bytes(),
     )
 
 
@@ -211,7 +215,16 @@ def _ask_server(arm: UrlArm, plan: Plan, block: tuple[int, int, int]) -> Window:
         load=read_load(),
         stolen_cores=stolen,
         cpu_mhz=read_cpu_mhz(),
+        category=prompt.category,
+        available_memory_bytes=read_available_memory_bytes(),
     )
+
+
+def _warm_prefill(num_sent: int, num_read: int) -> str | None:
+    """Return why a prompt that was not read in full does not count; None if it was."""
+    if num_read == num_sent:
+        return None
+    return f"the target read {num_read} prompt tokens of {num_sent}; prefill has to be cold"
 
 
 def sampling_facts(sampling: SamplingParams) -> dict[str, Any]:

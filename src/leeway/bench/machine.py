@@ -55,7 +55,7 @@ def read_machine(proc: Path = _PROC) -> Machine:
         num_threads=os.cpu_count() or 1,
         usable_threads=_usable_threads(),
         total_memory_bytes=memory.get("MemTotal"),
-        available_memory_bytes=memory.get("MemAvailable"),
+        available_memory_bytes=read_available_memory_bytes(proc),
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
         versions=versions,
     )
@@ -72,6 +72,11 @@ def read_load() -> tuple[float, float, float] | None:
 def read_peak_memory_bytes(proc: Path = _PROC) -> int | None:
     """Return the most memory this process has had resident so far."""
     return _read_fields(proc / "self" / "status").get("VmHWM")
+
+
+def read_available_memory_bytes(proc: Path = _PROC) -> int | None:
+    """Return the memory that the machine could still give."""
+    return _read_fields(proc / "meminfo").get("MemAvailable")
 
 
 def reset_peak_memory(proc: Path = _PROC) -> bool:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from leeway.acceptance.base import Guarantee, Law
 from leeway.acceptance.registry import build_law
+from leeway.backends.base import Backend, ForwardOutput, SequenceInput
 from leeway.bench.arm_spec import ArmSpec, naming_arm
 from leeway.bench.part_clock import PartClock, timed_drafter, timed_parts
 from leeway.core.errors import ConfigError
@@ -34,6 +35,7 @@ class Run:
         receipt: the engine's own.
         token_ids, text: the whole answer.
         ttft_s: from adding the request to the end of the step that gave the first token.
+        prefill_tokens: tokens that the target read up to then.
         steps: seconds of each part, of each later step.
     """
 
@@ -42,17 +44,35 @@ class Run:
     token_ids: tuple[int, ...]
     text: str
     ttft_s: float
+    prefill_tokens: int
     steps: tuple[Mapping[str, float], ...]
+
+
+class Reader:
+    """A target's backend that counts the tokens it is given to read."""
+
+    def __init__(self, inner: Backend) -> None:
+        self._inner = inner
+        self.num_read = 0
+
+    def forward(self, inputs: Sequence[SequenceInput]) -> ForwardOutput:
+        """Run forward, and count."""
+        self.num_read += sum(len(one.token_ids) for one in inputs)
+        return self._inner.forward(inputs)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._inner, name)
 
 
 @dataclass(frozen=True, slots=True)
 class ReadyArm:
-    """An arm that can run; `law` is what was asked for."""
+    """An arm that can run; `law` is what was asked for, `reader` the target's backend."""
 
     spec: ArmSpec
     engine: Engine
     law: Law
     clock: PartClock
+    reader: Reader
     numbers: itertools.count[int]
 
     @property
@@ -78,7 +98,7 @@ class ReadyArm:
         Raises:
             LeewayError: the request is refused or fails.
         """
-        _set_row_shape(self.engine, self.spec.row_shape)
+        set_row_shape(self.engine, self.spec.row_shape)
         request_id = f"bench-{next(self.numbers)}"
         spec = self.spec
         self.clock.start()
@@ -99,7 +119,7 @@ class ReadyArm:
     def _step_through(self) -> Run:
         token_ids: list[int] = []
         texts: list[str] = []
-        ttft_s = 0.0
+        ttft_s, began_at, prefill_tokens = 0.0, self.reader.num_read, 0
         steps: list[Mapping[str, float]] = []
         while True:
             deltas = self.engine.step()
@@ -108,6 +128,7 @@ class ReadyArm:
                 steps.append(parts)
             else:
                 ttft_s += sum(parts.values())
+                prefill_tokens = self.reader.num_read - began_at
             for delta in deltas:
                 if delta.error is not None:
                     raise delta.error
@@ -117,7 +138,9 @@ class ReadyArm:
                     assert delta.receipt is not None
                     ids, text = tuple(token_ids), "".join(texts)
                     reason = delta.finish_reason
-                    return Run(delta.receipt, reason, ids, text, ttft_s, tuple(steps))
+                    return Run(
+                        delta.receipt, reason, ids, text, ttft_s, prefill_tokens, tuple(steps)
+                    )
             self.clock.start()
 
     def fault(self, receipt: Receipt) -> str | None:
@@ -164,11 +187,12 @@ def ready_arms(
         ConfigError: the backend has not the row shape that an arm asks for.
         LeewayError: a drafter cannot be had, or a law cannot work with it.
     """
-    parts = timed_parts(engine.parts, clock)
+    reader = Reader(engine.parts.backend)
+    parts = timed_parts(replace(engine.parts, backend=cast(Backend, reader)), clock)
     drafters: dict[str, Drafter] = {"none": NoDrafter()}
     arms = []
     for spec in specs:
-        _set_row_shape(engine, spec.row_shape)
+        set_row_shape(engine, spec.row_shape)
         if spec.drafter not in drafters:
             drafters[spec.drafter] = timed_drafter(build_drafter(spec.drafter), clock)
         config = replace(
@@ -176,16 +200,19 @@ def ready_arms(
             acceptance=spec.acceptance,
             num_speculative_tokens=spec.num_speculative_tokens,
             draft_length=spec.draft_length,
+            draft_temperature=spec.draft_temperature,
         )
         drafter = drafters[spec.drafter]
         with naming_arm(spec.name):
             own = Engine(replace(parts, drafter=drafter), config)
         named = replace(spec, drafter=drafter.name)  # what auto turned out to be
-        arms.append(ReadyArm(named, own, build_law(spec.acceptance), clock, itertools.count()))
+        arms.append(
+            ReadyArm(named, own, build_law(spec.acceptance), clock, reader, itertools.count())
+        )
     return arms
 
 
-def _set_row_shape(engine: Engine, row_shape: str) -> None:
+def set_row_shape(engine: Engine, row_shape: str) -> None:
     """Give the backend this row shape; one that knows no row shapes is left alone.
 
     Raises:

@@ -5,8 +5,9 @@ In: windows and their summaries. Out: file contents by name. Writes nothing itse
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from leeway.bench.categories import category_tables
 from leeway.bench.charts import charts_of
 from leeway.bench.knobs import dial_rows, knob_series
 from leeway.bench.ladder import DEFINITIONS as LADDER_DEFINITIONS
@@ -16,16 +17,20 @@ from leeway.bench.tables import sample_text, sampling_text, tables
 from leeway.bench.window import Window
 from leeway.report.page import HTML, Page, page_files
 
+Draw = Callable[[str], bytes]
 PAGE = HTML
 """The one to open."""
 
 
 def report_files(
-    windows: Sequence[Window], summaries: Sequence[ArmSummary], warnings: Sequence[str]
-) -> dict[str, str]:
+    windows: Sequence[Window],
+    summaries: Sequence[ArmSummary],
+    warnings: Sequence[str],
+    draw: Draw | None = None,
+) -> dict[str, bytes]:
     """Return the page, its charts and their list, by file name.
 
-    Void arms are in the page and in no chart.
+    Void arms are in the page and in no chart. `draw` makes PNG bytes of SVG text.
     """
     sweeps = [dial_rows(series, summaries[0].name) for series in knob_series(summaries)]
     return page_files(
@@ -33,16 +38,19 @@ def report_files(
             title=f"Bench: {windows[0].identity['model']['name']}",
             intro=_intro(windows, summaries[0]),
             warnings=warnings,
-            tables=[*tables(summaries), *sweeps],
+            tables=[*tables(summaries), *category_tables(windows, summaries), *sweeps],
             charts=charts_of(windows, summaries),
             definitions=DEFINITIONS,
             arms={one.name: one.definition for one in summaries},
             commands=commands(windows),
-        )
+        ),
+        draw,
     )
 
 
-def ladder_files(rungs: Sequence[Rung], warnings: Sequence[str]) -> dict[str, str]:
+def ladder_files(
+    rungs: Sequence[Rung], warnings: Sequence[str], draw: Draw | None = None
+) -> dict[str, bytes]:
     """Return the page of a ladder, its chart and their list, by file name."""
     windows, first = rungs[0].windows, rungs[0].summaries[0]
     chart = ladder_chart(rungs)
@@ -56,7 +64,8 @@ def ladder_files(rungs: Sequence[Rung], warnings: Sequence[str]) -> dict[str, st
             definitions={**DEFINITIONS, **LADDER_DEFINITIONS},
             arms={one.name: one.definition for one in rungs[0].summaries},
             commands=commands([window for rung in rungs for window in rung.windows]),
-        )
+        ),
+        draw,
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from leeway.bench.intervals import Estimate
 from leeway.bench.part_clock import PARTS
+from leeway.bench.samples import Samples
 from leeway.bench.totals import FEW_PROMPTS, compare, estimates, has_prompt_clusters, ratio
 from leeway.bench.window import GAP, Window, tally_from_json
 from leeway.core.receipt import Tally
@@ -24,10 +25,13 @@ DEFINITIONS = {
     "the first token; totals over all windows",
     "x (the first arm)": "an arm's speed / the first arm's, both over the same prompts, seeds and "
     "rounds",
-    "median": "of the same ratio taken request by request; less moved by a busy moment",
+    "x median": "of the same ratio taken request by request; less moved by a busy moment",
+    "median (slowest-fastest)": "tokens/s of single requests: the median, and the slowest and "
+    "fastest of n requests",
     "end to end": "output tokens / time from adding the request to its last token",
     "prefill": "prompt tokens / TTFT",
     "TTFT": "time from adding the request to the end of the step that gave the first token; median",
+    "wall": "time from adding the request to its last token; median",
     "TPOT": "time behind the first token / output tokens behind the first",
     "chunk gap": "time of one step behind the first token, which delivers one or more tokens",
     "a server": "an arm by URL, or a rival: TTFT from opening the connection to its first text; "
@@ -38,6 +42,8 @@ DEFINITIONS = {
     "draft_acceptance_rate": "draft tokens accepted / drafted",
     "deferral_rate": "positions at which the rule deferred to the target / positions decided",
     "kept_draft_rate": "draft tokens accepted / positions decided",
+    "D mean": "total variation between the target's and the draft's row, mean over the positions "
+    "decided; 1 - D is what an exact law accepts on average",
     "loss": "total variation between the row emitted and the target's row, mean and most over the "
     "positions decided; 0 for an exact law",
     "accepted at depth d": "of the draft tokens at depth d that were decided (all before them were "
@@ -91,6 +97,8 @@ class ArmSummary:
         ratios: to the first arm, `decode` and `end_to_end`; None where either arm is void.
         decode_ratio_by_seed: totals over prompts and rounds of each seed.
         decode_ratio_median: over requests, each against the first arm's of the same block.
+        decode_by_request: decode tokens/s of single requests; None where none has two tokens.
+        wall_s: median of whole requests.
     """
 
     name: str
@@ -110,6 +118,8 @@ class ArmSummary:
     ratios: dict[str, Estimate | None]
     decode_ratio_by_seed: dict[str, float]
     decode_ratio_median: float | None
+    decode_by_request: Samples | None
+    wall_s: float
     rates: dict[str, float | None]
     loss: dict[str, float | None]
     depths: list[Depth]
@@ -238,6 +248,8 @@ def _summarise(own: Sequence[Window], base: Sequence[Window]) -> ArmSummary:
         },
         decode_ratio_by_seed=_by_seed(own, base, seeds) if counts else {},
         decode_ratio_median=_median_of_pairs(own, base) if counts else None,
+        decode_by_request=_by_request(own),
+        wall_s=statistics.median(one.wall_s for one in own),
         rates=tally.rates(),
         loss=tally.loss(),
         depths=_depths(tally),
@@ -256,6 +268,15 @@ def _summarise(own: Sequence[Window], base: Sequence[Window]) -> ArmSummary:
 
 def _most(values: Iterable[int | None]) -> int | None:
     return max((one for one in values if one is not None), default=None)
+
+
+def _by_request(own: Sequence[Window]) -> Samples | None:
+    speeds = [
+        (one.output_tokens - 1) / one.decode_s
+        for one in own
+        if one.output_tokens > 1 and one.decode_s > 0
+    ]
+    return Samples.of(speeds) if speeds else None
 
 
 def _by_seed(

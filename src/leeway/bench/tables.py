@@ -11,6 +11,7 @@ from typing import Any
 
 from leeway.bench.intervals import Estimate
 from leeway.bench.part_clock import PARTS
+from leeway.bench.samples import Samples
 from leeway.bench.summary import ArmSummary
 from leeway.bench.totals import SPEEDS
 
@@ -48,6 +49,11 @@ def interval_text(one: Estimate | None, digits: int = 2) -> str:
     return f"{one.value:.{digits}f} ({one.low:.{digits}f}-{one.high:.{digits}f})"
 
 
+def samples_text(one: Samples | None) -> str:
+    """Return the median with least and most: `90.1 (81.0-95.2)`."""
+    return "-" if one is None else f"{one.median:.1f} ({one.least:.1f}-{one.most:.1f})"
+
+
 def number_text(value: float | None, digits: int) -> str:
     """Return a number, or a dash where there is none."""
     return "-" if value is None else f"{value:.{digits}f}"
@@ -68,10 +74,16 @@ def sample_text(summary: ArmSummary) -> str:
 def _speeds(summaries: Sequence[ArmSummary]) -> Rows:
     first = summaries[0]
     ratio = f"x {first.name}"
-    rows = [["arm", "guarantee", "tokens/s", ratio, "median", "end to end", ratio]]
+    rows = [
+        [
+            *("arm", "guarantee", "n", "tokens/s", "median (slowest-fastest)"),
+            *(ratio, "x median", "end to end", ratio),
+        ]
+    ]
     for one in summaries:
         if one.void is not None:
-            rows.append([one.name, "void", *("-" for _ in rows[0][2:])])
+            count = str(one.num_windows)
+            rows.append([one.name, "void", count, *("-" for _ in rows[0][3:])])
             continue
         found = (one.estimates[name] for name in SPEEDS[:2])
         decode, whole = (number_text(None if it is None else it.value, 1) for it in found)
@@ -79,12 +91,17 @@ def _speeds(summaries: Sequence[ArmSummary]) -> Rows:
         if one is not first:
             ratios = [interval_text(one.ratios[name]) for name in ("decode", "end_to_end")]
             ratios.insert(1, number_text(one.decode_ratio_median, 2))
-        rows.append([one.name, one.guarantee, decode, *ratios[:2], whole, ratios[2]])
+        spread = samples_text(one.decode_by_request)
+        count = str(one.num_windows)
+        ends = [*ratios[:2], whole, ratios[2]]
+        rows.append([one.name, one.guarantee, count, decode, spread, *ends])
     return rows
 
 
 def _latencies(summaries: Sequence[ArmSummary]) -> Rows:
-    rows = [["arm", "prefill tokens/s", "TTFT ms", "TPOT ms", "chunk gap p50 ms", "p95 ms"]]
+    rows = [
+        ["arm", "prefill tokens/s", "TTFT ms", "wall ms", "TPOT ms", "chunk gap p50 ms", "p95 ms"]
+    ]
     for one in summaries:
         prefill, decode = (
             one.estimates[name] for name in ("prefill_tokens_per_s", "decode_tokens_per_s")
@@ -94,6 +111,7 @@ def _latencies(summaries: Sequence[ArmSummary]) -> Rows:
                 one.name,
                 number_text(None if prefill is None else prefill.value, 0),
                 f"{1000 * one.ttft_s:.0f}",
+                f"{1000 * one.wall_s:.0f}",
                 number_text(1000 / decode.value if decode and decode.value else None, 1),
                 _ms(one.chunk_gap_p50_s),
                 _ms(one.chunk_gap_p95_s),
@@ -123,7 +141,12 @@ def _ms(seconds: float | None) -> str:
 
 
 def _laws(summaries: Sequence[ArmSummary]) -> Rows:
-    rows = [["arm", "tokens/step", "accepted", "kept", "deferred", "loss mean", "loss most"]]
+    rows = [
+        [
+            *("arm", "tokens/step", "accepted", "kept", "deferred", "D mean"),
+            *("loss mean", "loss most"),
+        ]
+    ]
     for one in summaries:
         has_drafts = bool(one.depths) or one.estimates["draft_acceptance_rate"] is not None
         if has_drafts and one.void is None:
@@ -134,6 +157,7 @@ def _laws(summaries: Sequence[ArmSummary]) -> Rows:
                     interval_text(one.estimates["draft_acceptance_rate"], 3),
                     number_text(one.rates["kept_draft_rate"], 3),
                     number_text(one.rates["deferral_rate"], 3),
+                    number_text(one.rates["mean_draft_tv"], 3),
                     interval_text(one.estimates["loss_tv_mean"], 4),
                     number_text(one.loss["total_variation_max"], 2),
                 ]

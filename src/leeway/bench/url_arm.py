@@ -215,7 +215,7 @@ def url_window(arm: UrlArm, prompt: Prompt, sampling: SamplingParams) -> Window:
         prompt_tokens=len(prompt.token_ids),
         output_tokens=answer.count("completion_tokens") or 0,
         row_shape=NOT_TOLD,
-        receipt=_receipt(answer, sampling) | {"body_digest": digest_of(body)},
+        receipt=told_receipt(answer, sampling) | {"body_digest": digest_of(body)},
         tally=tally_to_json(server_tally(answer)),
         steps={GAP: [round(gap, 7) for gap in answer.gaps_s]},
         ttft_s=answer.end_s if answer.ttft_s is None else answer.ttft_s,
@@ -224,12 +224,28 @@ def url_window(arm: UrlArm, prompt: Prompt, sampling: SamplingParams) -> Window:
         other_cores=None,
         stolen_cores=None,
         peak_memory_bytes=None,
+        prefill_tokens=prefill_tokens(answer),
     )
 
 
-def _receipt(answer: Answer, sampling: SamplingParams) -> dict[str, Any]:
+def prefill_tokens(answer: Answer) -> int | None:
+    """Return the prompt tokens that a server read anew; None where it does not tell.
+
+    llama.cpp counts them (`timings.prompt_n`), others what they had kept
+    (`usage.prompt_tokens_details.cached_tokens`).
+    """
+    timings = answer.own.get("timings")
+    if isinstance(timings, Mapping) and isinstance(timings.get("prompt_n"), int):
+        return int(timings["prompt_n"])
+    details = {} if answer.usage is None else answer.usage.get("prompt_tokens_details")
+    kept = details.get("cached_tokens") if isinstance(details, Mapping) else None
+    read = answer.count("prompt_tokens")
+    return read - kept if isinstance(kept, int) and read is not None else None
+
+
+def told_receipt(answer: Answer, sampling: SamplingParams) -> dict[str, Any]:
     """Return what a server told of a request, under the names of the engine's own receipts."""
-    told = _told(answer)
+    told = told_of(answer)
     return {
         "law": str(told.get("law", NOT_TOLD)),
         "options": told.get("options", {}),
@@ -246,7 +262,7 @@ def _receipt(answer: Answer, sampling: SamplingParams) -> dict[str, Any]:
 
 def server_tally(answer: Answer) -> Tally:
     """Return the counts that a server tells of a request; what it does not tell counts nothing."""
-    told = _told(answer)
+    told = told_of(answer)
     if told:
         decided = _number(told, "positions_decided")
         loss = told.get("loss")
@@ -271,7 +287,7 @@ def server_tally(answer: Answer) -> Tally:
     )
 
 
-def _told(answer: Answer) -> Mapping[str, Any]:
+def told_of(answer: Answer) -> Mapping[str, Any]:
     """Return `metrics.speculative_decoding`; empty where the server has none."""
     metrics = answer.own.get("metrics")
     told = metrics.get("speculative_decoding") if isinstance(metrics, Mapping) else None
@@ -298,10 +314,16 @@ def _fault(arm: UrlArm, prompt: Prompt, sampling: SamplingParams, answer: Answer
     read = answer.count("prompt_tokens")
     if arm.spec.send == "tokens" and read is not None and read != len(prompt.token_ids):
         return f"the server read {read} prompt tokens and was sent {len(prompt.token_ids)}"
-    return _law_fault(arm.spec, sampling, _told(answer))
+    anew = prefill_tokens(answer)
+    if anew is not None and read is not None and anew < read:
+        return (
+            f"the server read {anew} of {read} prompt tokens and had kept the rest; prefill has to "
+            "be cold: switch its prefix cache off (llama.cpp: body.cache_prompt=false)"
+        )
+    return law_fault(arm.spec, sampling, told_of(answer))
 
 
-def _law_fault(spec: UrlSpec, sampling: SamplingParams, told: Mapping[str, Any]) -> str | None:
+def law_fault(spec: UrlSpec, sampling: SamplingParams, told: Mapping[str, Any]) -> str | None:
     """Return in what the law that judged is not the one that the arm's body asks for.
 
     At temperature 0 greedy_match judges where a lossy law has nothing to act on, as documented.
@@ -325,7 +347,7 @@ def _law_fault(spec: UrlSpec, sampling: SamplingParams, told: Mapping[str, Any])
 
 
 def _note(prompt: Prompt, sampling: SamplingParams, answer: Answer) -> str | None:
-    told = _told(answer)
+    told = told_of(answer)
     asked, law = told.get("requested_law"), told.get("law")
     if law == "greedy_match" and asked != law and sampling.temperature == 0:
         return f"{law} judged: at temperature 0 {asked} does not act"

@@ -53,6 +53,10 @@ class Window:
             that the cache was given.
         cpu_mhz: mean over cores behind the request, as the system reports it.
         command: the command line that measured it.
+        category: of the prompt.
+        prefill_tokens: tokens that the target read up to the first output token, as its backend or
+            the server counted; None where it is not told.
+        available_memory_bytes: of the machine, behind the request.
     """
 
     schema: int
@@ -88,6 +92,9 @@ class Window:
     kv_cache_bytes: int | None = None
     cpu_mhz: float | None = None
     command: str | None = None
+    category: str | None = None
+    prefill_tokens: int | None = None
+    available_memory_bytes: int | None = None
 
     @property
     def wall_s(self) -> float:

@@ -2,15 +2,18 @@
 
 A file has one JSON object a line, in one of the shapes of `SHAPES`; `id` names it in receipts.
 `turns` and `question` are what public sets of questions use, `task_id` those of unfinished
-functions. In: a file, a model's tokenizer and chat template. Out: prompts as token ids. Knows
-nothing of arms.
+functions; `category` groups results. In: a file, a model's tokenizer and chat template. Out:
+prompts as token ids. Knows nothing of arms.
 """
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import itertools
 import json
+import zlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +26,8 @@ from leeway.text.tokenizer import Tokenizer
 Message = Mapping[str, Any]
 SHAPES = (
     '{"prompt": TEXT} (continued as it is), {"messages": [{"role": ..., "content": TEXT}]}, '
-    '{"question": TEXT} or {"turns": [TEXT, ...]} (the first one), each with an "id" if you like'
+    '{"question": TEXT} or {"turns": [TEXT, ...]} (the first one), each with an "id" and a '
+    '"category" if you like'
 )
 _IDS = ("id", "task_id", "question_id")
 
@@ -34,6 +38,7 @@ class Source:
 
     prompt_id: str
     content: str | tuple[Message, ...]
+    category: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,7 @@ class Prompt:
 
     prompt_id: str
     token_ids: tuple[int, ...]
+    category: str | None = None
 
     @property
     def digest(self) -> str:
@@ -56,14 +62,17 @@ def digest_of(value: object) -> str:
 
 
 def read_sources(path: Path) -> list[Source]:
-    """Return the lines of a JSONL file.
+    """Return the lines of a JSONL file, which may be compressed (`.gz`).
 
     Raises:
         ConfigError: the file cannot be read, or a line has none of the known shapes.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as reason:
+        content = path.read_bytes()
+        if path.suffix == ".gz":
+            content = gzip.decompress(content)
+        lines = content.decode("utf-8").splitlines()
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as reason:
         raise ConfigError(f"--prompts {str(path)!r} cannot be read: {reason}") from None
     found = [_read_line(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if not found:
@@ -92,7 +101,10 @@ def encode(
     """
     whole = [_encode_one(source.content, tokenizer, template) for source in sources]
     if prompt_len is None:
-        return [Prompt(source.prompt_id, ids) for source, ids in zip(sources, whole, strict=True)]
+        return [
+            Prompt(source.prompt_id, ids, source.category)
+            for source, ids in zip(sources, whole, strict=True)
+        ]
     made = []
     for index, (source, ids) in enumerate(zip(sources, whole, strict=True)):
         tail = _template_tail(source.content, tokenizer, template)
@@ -106,8 +118,19 @@ def encode(
         filler = itertools.chain.from_iterable(itertools.cycle(others))
         filled = itertools.chain(body, filler)
         cut = tuple(itertools.islice(filled, prompt_len - len(tail)))
-        made.append(Prompt(source.prompt_id, cut + tail))
+        made.append(Prompt(source.prompt_id, cut + tail, source.category))
     return made
+
+
+def first_of_each(sources: Sequence[Source], num: int) -> list[Source]:
+    """Return the first `num` of each category, in the order of the file."""
+    seen: Counter[str | None] = Counter()
+    kept = []
+    for source in sources:
+        seen[source.category] += 1
+        if seen[source.category] <= num:
+            kept.append(source)
+    return kept
 
 
 def conversations(sources: Sequence[Source]) -> dict[str, tuple[Message, ...]]:
@@ -152,7 +175,7 @@ def _read_line(path: Path, number: int, line: str) -> Source:
         for key, read in _READERS.items():
             content = read(value[key]) if key in value else None
             if content is not None:
-                return Source(name, content)
+                return Source(name, content, _text(value.get("category")))
     raise ConfigError(f"{path}, line {number}: not a prompt; a line is {SHAPES}")
 
 

@@ -17,11 +17,13 @@ from leeway.cli.bench_options import (
     IGNORE_EOS,
     LIMIT,
     OUT,
+    PER_CATEGORY,
     PROMPT_LEN,
     PROMPTS,
     ROUNDS,
     SAMPLING,
     SEEDS,
+    WORKLOAD,
     Asked,
 )
 from leeway.cli.bench_rivals import rivals
@@ -41,7 +43,9 @@ def run(
     *,
     arm: Annotated[list[str] | None, ARM] = None,
     prompts: Annotated[Path | None, PROMPTS] = None,
+    workload: Annotated[str | None, WORKLOAD] = None,
     limit: Annotated[int | None, LIMIT] = None,
+    per_category: Annotated[int | None, PER_CATEGORY] = None,
     prompt_len: Annotated[int | None, PROMPT_LEN] = None,
     seeds: Annotated[int, SEEDS] = 3,
     rounds: Annotated[int, ROUNDS] = 1,
@@ -56,7 +60,9 @@ def run(
     """
     from leeway.cli.bench_run import run_arms
 
-    asked = Asked(prompts, limit, prompt_len, seeds, rounds, ignore_eos, out)
+    asked = Asked(
+        prompts, limit, prompt_len, seeds, rounds, ignore_eos, out, workload, per_category
+    )
     return run_arms(call, arm or DEFAULT_ARMS, asked)
 
 

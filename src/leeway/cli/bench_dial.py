@@ -11,11 +11,13 @@ from leeway.cli.bench_options import (
     IGNORE_EOS,
     LIMIT,
     OUT,
+    PER_CATEGORY,
     PROMPT_LEN,
     PROMPTS,
     ROUNDS,
     SAMPLING,
     SEEDS,
+    WORKLOAD,
     Asked,
 )
 from leeway.cli.call import Call
@@ -40,7 +42,9 @@ def dial(
     knob: Annotated[str, _KNOB],
     values: Annotated[str, _VALUES],
     prompts: Annotated[Path | None, PROMPTS] = None,
+    workload: Annotated[str | None, WORKLOAD] = None,
     limit: Annotated[int | None, LIMIT] = None,
+    per_category: Annotated[int | None, PER_CATEGORY] = None,
     prompt_len: Annotated[int | None, PROMPT_LEN] = None,
     seeds: Annotated[int, SEEDS] = 3,
     rounds: Annotated[int, ROUNDS] = 1,
@@ -55,5 +59,7 @@ def dial(
     from leeway.bench.knobs import dial_arms
     from leeway.cli.bench_run import run_arms
 
-    asked = Asked(prompts, limit, prompt_len, seeds, rounds, ignore_eos, out)
+    asked = Asked(
+        prompts, limit, prompt_len, seeds, rounds, ignore_eos, out, workload, per_category
+    )
     return run_arms(call, dial_arms(law, knob.replace("-", "_"), values.split(",")), asked)

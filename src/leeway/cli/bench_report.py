@@ -11,6 +11,7 @@ from leeway.bench.summary import summarise, warnings_of
 from leeway.cli.bench_ladder_run import ladder_warnings
 from leeway.cli.call import Screen
 from leeway.core.errors import ConfigError
+from leeway.report.png import png_drawer, why_no_png
 
 
 def write_report(folder: Path, out: Path, screen: Screen) -> None:
@@ -23,19 +24,23 @@ def write_report(folder: Path, out: Path, screen: Screen) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
-            (out / name).write_text(content, encoding="utf-8")
+            (out / name).write_bytes(content)
     except OSError as reason:
         raise ConfigError(f"cannot write {str(out)!r}: {reason.strerror}") from None
+    missing = why_no_png()
+    if missing is not None:
+        screen.note(f"charts are SVG only: {missing}")
     if screen.is_json:
         screen.print_json({"page": str(out / PAGE)})
     else:
         print(out / PAGE)
 
 
-def _files(folder: Path) -> dict[str, str]:
+def _files(folder: Path) -> dict[str, bytes]:
+    draw = png_drawer()
     if has_rungs(folder):
         rungs = read_ladder(folder)
-        return ladder_files(rungs, ladder_warnings(rungs))
+        return ladder_files(rungs, ladder_warnings(rungs), draw)
     windows = read_run(folder)
     summaries = summarise(windows, list(windows[0].identity["arms"]))
-    return report_files(windows, summaries, warnings_of(windows, summaries))
+    return report_files(windows, summaries, warnings_of(windows, summaries), draw)

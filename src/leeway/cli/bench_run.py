@@ -12,16 +12,17 @@ from typing import Any
 
 from leeway.bench.any_spec import parse_any
 from leeway.bench.arm_spec import ArmSpec
-from leeway.bench.default_workload import SOURCES
+from leeway.bench.categories import by_category
 from leeway.bench.identity import identity_of
 from leeway.bench.interleaved import Plan, Progress, measure, resume
 from leeway.bench.load_arms import LoadedArms, load_arms
+from leeway.bench.named_workloads import named_sources
 from leeway.bench.ready_arm import ReadyArm
 from leeway.bench.runs import whole_blocks
 from leeway.bench.summary import DEFINITIONS, ArmSummary, summarise, warnings_of
 from leeway.bench.url_arm import UrlArm
 from leeway.bench.window import Window
-from leeway.bench.workload import conversations, encode, read_sources
+from leeway.bench.workload import Source, conversations, encode, first_of_each, read_sources
 from leeway.cli.bench_options import Asked
 from leeway.cli.bench_servers import joined, own_arms
 from leeway.cli.bench_table import print_tables
@@ -45,16 +46,30 @@ def run_arms(call: Call, texts: Sequence[str], asked: Asked) -> int:
     config, screen = call.resolve()
     asked.check()
     specs = parse_any(texts, config.engine)
-    sources = SOURCES if asked.prompts is None else read_sources(asked.prompts)
+    sources = _sources(asked)
     sampling = replace(config.sampling, seed=None, ignore_eos=asked.ignore_eos)
     loaded = load(config, screen, own_arms(specs), sampling)
     parts = loaded.arms[0].engine.parts
-    sources = sources[: asked.limit]
     encoded = encode(sources, parts.tokenizer, parts.chat_template, asked.prompt_len)
     plan = Plan(encoded, sampling, asked.seeds, asked.rounds)
     told = {} if asked.prompt_len else conversations(sources)
     with joined(specs, loaded, plan, config.engine, screen, told=told) as arms:
         return measure_all(loaded, plan, asked.out, screen, call.command, arms=arms)
+
+
+def _sources(asked: Asked) -> Sequence[Source]:
+    """Return what to ask, before anything is loaded.
+
+    Raises:
+        ConfigError: there is no such workload, or its file or package cannot be read.
+    """
+    if asked.prompts is not None:
+        sources: Sequence[Source] = read_sources(asked.prompts)
+    else:
+        sources = named_sources(asked.workload or "questions", asked.prompt_len)
+    if asked.per_category is not None:
+        sources = first_of_each(sources, asked.per_category)
+    return sources[: asked.limit]
 
 
 def load(
@@ -156,6 +171,10 @@ def as_json(
         "sessions": sorted({window.session for window in windows}),
         "warnings": list(warnings),
         "arms": [asdict(summary) for summary in summaries],
+        "categories": {
+            name: [asdict(one) for one in some]
+            for name, some in by_category(windows, summaries).items()
+        },
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from leeway.bench.categories import category_tables
 from leeway.bench.knobs import dial_rows, knob_series
 from leeway.bench.summary import DEFINITIONS, ArmSummary
 from leeway.bench.tables import Rows, sample_text, sampling_text, tables
@@ -27,7 +28,7 @@ def print_tables(
     out.print(f"{identity['model']['name']}: {sampling_text(identity['sampling'])}", style="bold")
     out.print(sample_text(summaries[0]))
     sweeps = [dial_rows(series, summaries[0].name) for series in knob_series(summaries)]
-    for rows in (*tables(summaries), *sweeps):
+    for rows in (*tables(summaries), *category_tables(windows, summaries), *sweeps):
         print_rows(rows, out)
     for warning in warnings:
         out.print(f"! {warning}", style="yellow")

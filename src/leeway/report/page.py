@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -57,27 +57,35 @@ class Page:
     commands: Sequence[str] = ()
 
 
-def page_files(page: Page) -> dict[str, str]:
-    """Return both forms of the page, its charts and their list, by file name."""
+def page_files(page: Page, draw: Callable[[str], bytes] | None = None) -> dict[str, bytes]:
+    """Return both forms of the page, its charts and their list, by file name.
+
+    `draw` turns SVG text into PNG bytes; with it each chart is there in both forms.
+    """
+    charts: dict[str, tuple[bytes, Chart]] = {}
+    for chart in page.charts:
+        charts[chart.file] = chart.svg.encode(), chart
+        if draw is not None:
+            charts[chart.file.removesuffix(".svg") + ".png"] = draw(chart.svg), chart
     return {
-        MARKDOWN: _markdown(page),
-        HTML: _html(page),
-        **{chart.file: chart.svg for chart in page.charts},
-        MANIFEST: manifest(page.charts),
+        MARKDOWN: _markdown(page).encode(),
+        HTML: _html(page).encode(),
+        **{name: content for name, (content, _) in charts.items()},
+        MANIFEST: _manifest(charts).encode(),
     }
 
 
-def manifest(charts: Sequence[Chart]) -> str:
+def _manifest(charts: Mapping[str, tuple[bytes, Chart]]) -> str:
     """Return the list of charts as JSON: file, bytes, SHA-256, caption, alternative text."""
     listed = [
         {
-            "file": chart.file,
-            "bytes": len(chart.svg.encode()),
-            "sha256": hashlib.sha256(chart.svg.encode()).hexdigest(),
+            "file": name,
+            "bytes": len(content),
+            "sha256": hashlib.sha256(content).hexdigest(),
             "caption": chart.caption,
             "alt": chart.alt,
         }
-        for chart in charts
+        for name, (content, chart) in charts.items()
     ]
     return json.dumps({"charts": listed}, indent=2, ensure_ascii=False) + "\n"
 

@@ -10,6 +10,7 @@ from tests.support.openai_server import answer, chunk, fake_server, usage
 
 from leeway.bench.identity import identity_of, source_digest
 from leeway.bench.interleaved import Progress, measure, resume
+from leeway.bench.ready_arm import Reader
 from leeway.bench.runs import whole_blocks
 from leeway.bench.summary import summarise, warnings_of
 from leeway.bench.url_arm import ready_url_arm
@@ -137,6 +138,21 @@ def test_an_arm_whose_law_was_not_the_one_asked_for_is_void(monkeypatch):
             assert window.void.startswith("law rejection() ran, typical(")
         else:
             assert window.void is None
+
+
+def test_a_prompt_that_was_not_read_in_full_is_void(monkeypatch):
+    windows = list(run(num_seeds=1))
+    assert {one.void for one in windows} == {None}
+    assert all(one.prefill_tokens == one.prompt_tokens for one in windows)
+    assert {one.category for one in windows} == {None}
+
+    def keeping_a_prefix(self, inputs):
+        self.num_read += sum(len(one.token_ids) for one in inputs) - 1
+        return self._inner.forward(inputs)
+
+    monkeypatch.setattr(Reader, "forward", keeping_a_prefix)
+    [first, *_] = run(num_seeds=1)
+    assert first.void == "the target read 2 prompt tokens of 3; prefill has to be cold"
 
 
 def test_the_cost_that_shortens_drafts_is_part_of_the_run():

@@ -148,5 +148,5 @@ def test_a_ladder_in_folders_and_its_page(tmp_path):
     found = read_ladder(tmp_path)
     assert [one.summaries for one in found] == [one.summaries for one in ladder()]
     files = ladder_files(found, ["mind this"])
-    assert files[CHART] in files[HTML] and "mind this" in files[HTML]
-    assert "ms/MiB" in files[HTML]
+    assert files[CHART] in files[HTML] and b"mind this" in files[HTML]
+    assert b"ms/MiB" in files[HTML]

@@ -8,6 +8,7 @@ from tests.support.bench_windows import IDENTITY, window
 
 from leeway.bench.interleaved import measure
 from leeway.bench.intervals import Estimate, estimate
+from leeway.bench.samples import Samples
 from leeway.bench.summary import DEFINITIONS, busy_cores, summarise, total, warnings_of
 from leeway.bench.tables import interval_text, sample_text, tables
 from leeway.bench.totals import MEASURES, compare, totals_by_cluster
@@ -151,6 +152,22 @@ def test_parts_add_up_to_the_step():
         assert whole == pytest.approx(sum(window.decode_s for window in own))
 
 
+def test_single_requests_have_a_median_a_range_and_n():
+    seconds = {1: 5.0, 2: 2.0, 3: 10.0}
+    windows = [window(seed=seed, decode_s=spent) for seed, spent in seconds.items()]
+    windows.append(
+        replace(window(seed=4, decode_s=1e-9), output_tokens=1)
+    )  # one token has no speed
+    [one] = summarise(windows, ["plain"])
+    assert one.decode_by_request == Samples(2.0, 1.0, 5.0, 3)
+    assert one.wall_s == 4.0  # between 0.5, 2.5, 5.5 and 10.5
+    [speeds, *_] = tables([one])
+    row = dict(zip(speeds[0], speeds[1], strict=True))
+    assert row["n"] == "4" and row["median (slowest-fastest)"] == "2.0 (1.0-5.0)"
+    [silent] = summarise([replace(windows[3], output_tokens=0)], ["plain"])
+    assert silent.decode_by_request is None
+
+
 def test_a_void_arm_is_said_and_compared_with_nothing():
     windows = [window(), window("fast", decode_s=1.0, void="law a() ran, b() was asked for")]
     summaries = summarise(windows, ["plain", "fast"])
@@ -158,7 +175,7 @@ def test_a_void_arm_is_said_and_compared_with_nothing():
     assert summaries[1].decode_ratio_by_seed == {}
     [warning] = warnings_of(windows, summaries)
     assert warning == "arm fast is void: law a() ran, b() was asked for"
-    assert tables(summaries)[0][2] == ["fast", "void", *"-----"]
+    assert tables(summaries)[0][2] == ["fast", "void", "1", *"------"]
     one = [replace(windows[0], void="x"), replace(windows[1], void=None)]
     assert summarise(one, ["plain", "fast"])[1].ratios["decode"] is None
 
@@ -194,8 +211,9 @@ def test_every_table_names_every_arm_that_it_is_about():
         assert [row[0] for row in rows[1:]] == ["soft"]
     for rows in tables(summaries):
         assert {len(row) for row in rows} == {len(rows[0])}
-    assert speeds[1][3] == "1" and speeds[0][3] == "x plain"
-    assert latencies[1] == ["plain", "0", "8250", "8250.0", "8250.0", "8250.0"]
+    assert speeds[1][5] == "1" and speeds[0][5] == "x plain"
+    wall = f"{8250 * 12:.0f}"
+    assert latencies[1] == ["plain", "0", "8250", wall, "8250.0", "8250.0", "8250.0"]
 
 
 def test_memory_is_the_most_of_any_request():

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from tests.support.bench_arms import PROMPTS
-from tests.support.openai_server import DONE, answer, chunk, fake_server, usage
+from tests.support.openai_server import DONE, answer, chunk, event, fake_server, usage
 from tests.support.tabular_engine import make_engine
 
 from leeway.backends.tabular import random_table
@@ -133,6 +133,28 @@ def test_a_window_that_does_not_count_says_why_and_is_kept(script, says):
     [one] = summarise([made], ["it"])
     assert says in one.void and one.ratios["decode"] is None
     assert tables([one])[0][1][1] == "void"
+
+
+@pytest.mark.parametrize(
+    ("usage_more", "more", "read_anew"),
+    [
+        ({}, {}, None),
+        ({"prompt_tokens_details": {"cached_tokens": 0}}, {}, 3),
+        ({"prompt_tokens_details": {"cached_tokens": 2}}, {}, 1),
+        ({"prompt_tokens_details": None}, {"timings": {"prompt_n": 3, "cache_n": 0}}, 3),
+        ({}, {"timings": {"prompt_n": 1, "cache_n": 2}}, 1),
+    ],
+    ids=["not-told", "none-kept", "some-kept", "llama.cpp-cold", "llama.cpp-warm"],
+)
+def test_a_prompt_that_a_server_had_kept_is_void(usage_more, more, read_anew):
+    counted = {"prompt_tokens": 3, "completion_tokens": 1} | usage_more
+    last = event({"choices": [], "usage": counted} | more)
+    made = window_of(chunk("a", "stop"), last, DONE)
+    assert made.prefill_tokens == read_anew
+    if read_anew in (None, 3):
+        assert made.void is None
+    else:
+        assert "the server read 1 of 3 prompt tokens and had kept the rest" in made.void
 
 
 def test_another_count_of_a_text_is_noted_only():

@@ -1,12 +1,13 @@
 """Prompts from files, and prompts of an exact length."""
 
+import gzip
 import json
 
 import pytest
 from tests.support.tabular_engine import letter_tokenizer
 
 from leeway.bench.default_workload import SOURCES
-from leeway.bench.workload import Source, digest_of, encode, read_sources
+from leeway.bench.workload import Source, digest_of, encode, first_of_each, read_sources
 from leeway.core.errors import ConfigError
 from leeway.text.chat_template import ChatTemplate
 
@@ -47,7 +48,7 @@ def test_every_shape_of_a_line(tmp_path):
         Source("1", "abc"),
         Source("x", tuple(talk)),
         Source("4", user("why")),
-        Source("81", user("first")),
+        Source("81", user("first"), "writing"),
         Source("T/3", "def"),
     ]
 
@@ -69,6 +70,28 @@ def test_what_is_no_workload_is_refused(tmp_path, lines, says):
     with pytest.raises(ConfigError) as caught:
         read_sources(write(tmp_path, *lines))
     assert says in caught.value.message and "prompts.jsonl" in caught.value.message
+
+
+def test_a_compressed_file_is_read_too(tmp_path):
+    path = tmp_path / "prompts.jsonl.gz"
+    path.write_bytes(gzip.compress(b'{"prompt": "abc"}\n'))
+    assert read_sources(path) == [Source("1", "abc")]
+    path.write_bytes(b"no gzip")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_sources(path)
+
+
+def test_the_first_of_each_category_in_the_order_of_the_file():
+    names = [("a", "x"), ("b", None), ("c", "x"), ("d", "y"), ("e", "x"), ("f", None)]
+    sources = [Source(name, name, category) for name, category in names]
+    assert [one.prompt_id for one in first_of_each(sources, 1)] == ["a", "b", "d"]
+    assert [one.prompt_id for one in first_of_each(sources, 2)] == ["a", "b", "c", "d", "f"]
+
+
+def test_a_prompt_keeps_its_category():
+    for length in (None, 6):
+        [one] = encode([Source("a", "abc", "x")], TOKENIZER, NO_CHAT, length)
+        assert one.category == "x"
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path):

@@ -34,7 +34,7 @@ class Seen(HTMLParser):
 
 def seen():
     parser = Seen()
-    parser.feed(page_files(PAGE)[HTML])
+    parser.feed(page_files(PAGE)[HTML].decode())
     return parser
 
 
@@ -52,27 +52,35 @@ def test_the_html_page_needs_nothing_from_elsewhere():
     assert not {"script", "link", "img", "iframe", "object"} & set(parser.tags)
     assert {"svg", "figure", "figcaption", "table"} <= set(parser.tags)
     assert not [value for name, value in parser.attributes if name in ("src", "href")]
-    assert "@import" not in page_files(PAGE)[HTML] and "url(" not in page_files(PAGE)[HTML]
+    whole = page_files(PAGE)[HTML]
+    assert b"@import" not in whole and b"url(" not in whole
 
 
 def test_the_markdown_page_names_its_charts():
-    page = page_files(PAGE)[MARKDOWN]
+    page = page_files(PAGE)[MARKDOWN].decode()
     assert "![one (and) two](a.svg)" in page and "*A <caption>*" in page
     assert "| soft<1> | 1.5 |" in page and "- **mind <this>**" in page
 
 
 def test_the_list_of_charts_has_their_bytes_and_digests():
     files = page_files(PAGE)
-    raw = files["a.svg"].encode()
-    assert json.loads(files[MANIFEST]) == {
-        "charts": [
-            {
-                "file": "a.svg",
-                "bytes": len(raw),
-                "sha256": hashlib.sha256(raw).hexdigest(),
-                "caption": "A <caption>",
-                "alt": "one [and] two",
-            }
-        ]
+    raw = files["a.svg"]
+    assert len(raw) > len(raw.decode())
+    assert json.loads(files[MANIFEST]) == {"charts": [listed("a.svg", raw)]}
+
+
+def listed(name, content):
+    return {
+        "file": name,
+        "bytes": len(content),
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "caption": "A <caption>",
+        "alt": "one [and] two",
     }
-    assert len(raw) > len(files["a.svg"])
+
+
+def test_where_pixels_can_be_drawn_both_forms_are_there_and_listed():
+    files = page_files(PAGE, lambda svg: b"pixels of " + svg[:5].encode())
+    assert files["a.png"] == b"pixels of <svg>"
+    both = [listed(name, files[name]) for name in ("a.svg", "a.png")]
+    assert json.loads(files[MANIFEST]) == {"charts": both}

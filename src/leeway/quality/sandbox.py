@@ -1,9 +1,62 @@
-"""A place where a program that a model wrote can do no harm, and cannot claim to have passed."""
+"""A place where a program that a model wrote can do no harm, and cannot claim to have passed.
+
+In: a solution and its tests as text. Out: a verdict. Bubblewrap keeps the program from the network,
+from the user's files and from other processes; limits on memory, processor time, output and wall
+time keep it from holding the machine up. Knows no suite.
+
+Against a program that looks for the verdict inside its own interpreter this is no proof: solution
+and tests share one process, as in every harness that calls a Python function from Python.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import importlib.resources
+import math
+import os
+import secrets
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
 from dataclasses import dataclass
 from typing import Protocol
+
+from leeway.core.errors import ConfigError, SandboxError
+from leeway.quality.bubblewrap import is_root, this_interpreter, wrapped
+from leeway.quality.sandbox_program import STARTED
+
+INSTALL = (
+    "install it (Debian, Ubuntu: `apt-get install bubblewrap`; Fedora: `dnf install bubblewrap`)"
+)
+UNSANDBOXED = (
+    "--allow-unsandboxed: programs that a model wrote run as you, with your files and your network "
+    "in reach. Limits on time and memory remain; they are no sandbox. Do this only on a machine "
+    "that holds nothing you would miss"
+)
+_TIME_SIGNALS = (signal.SIGXCPU, signal.SIGKILL)
+_CHUNK_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one program may use.
+
+    Attributes:
+        wall_s: seconds from start to verdict; generous, since other programs run beside it.
+        cpu_s: processor seconds.
+        memory_bytes: address space.
+        file_bytes: of one file, and of all files together in /tmp inside bubblewrap.
+        output_bytes: of anything that comes out beside the verdict.
+    """
+
+    wall_s: float = 40.0
+    cpu_s: float = 10.0
+    memory_bytes: int = 1 << 30
+    file_bytes: int = 16 << 20
+    output_bytes: int = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +85,165 @@ class Sandbox(Protocol):
         Raises:
             SandboxError: the sandbox itself failed; says nothing of the program.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSandbox:
+    """A sandbox that starts one process for each program.
+
+    Attributes:
+        command: what starts a Python; the rest of the command line follows it.
+        folders: where that Python finds packages.
+        must_drop: whether the program has to become nobody by itself.
+    """
+
+    command: tuple[str, ...]
+    folders: tuple[str, ...]
+    must_drop: bool
+    limits: Limits
+    isolation: str
+
+    def run(self, solution: str, tests: str) -> Verdict:
+        """Return whether the tests ran to their end; see `Sandbox`."""
+        secret = secrets.token_hex(16).encode()
+        program = solution.encode("utf-8", "surrogatepass")
+        text = b"%s\n%d\n%s%s" % (secret, len(program), program, tests.encode())
+        preload = "numpy" if "import numpy" in tests else ""
+        ended = _run_process(self._command_line(preload), text, self.limits)
+        return _verdict(ended, secret, self.limits)
+
+    def _command_line(self, preload: str) -> list[str]:
+        source = importlib.resources.files("leeway.quality") / "sandbox_program.py"
+        limits = (self.limits.memory_bytes, math.ceil(self.limits.cpu_s), self.limits.file_bytes)
+        numbers = [str(value) for value in (*limits, int(self.must_drop))]
+        bare = ["-I", "-S", "-B", "-c", source.read_text(encoding="utf-8")]
+        return [*self.command, *bare, *numbers, preload, *self.folders]
+
+
+def open_sandbox(*, allow_unsandboxed: bool = False, limits: Limits | None = None) -> Sandbox:
+    """Return bubblewrap's sandbox, tried once; without bubblewrap, bare processes if allowed.
+
+    Raises:
+        ConfigError: bubblewrap is missing or does not work here, and bare processes are not
+            allowed.
+    """
+    limits = limits or Limits()
+    bwrap = shutil.which("bwrap")
+    if bwrap is None:
+        reason = "bubblewrap (`bwrap`) is not on the PATH"
+    else:
+        sandbox = _bubblewrapped(bwrap, limits)
+        reason = _why_broken(sandbox)
+        if not reason:
+            return sandbox
+        reason = f"bubblewrap ({bwrap}) does not work here: {reason}"
+    if allow_unsandboxed:
+        return _bare(limits)
+    raise ConfigError(
+        f"programs that a model wrote are run only in a sandbox, and {reason}; {INSTALL}, "
+        f"or accept {UNSANDBOXED}"
+    )
+
+
+def _bubblewrapped(bwrap: str, limits: Limits) -> ProcessSandbox:
+    command, folders = wrapped(bwrap, this_interpreter(), limits.file_bytes, is_root=is_root())
+    return ProcessSandbox(
+        command=tuple(command),
+        folders=tuple(folders),
+        must_drop=is_root(),
+        limits=limits,
+        isolation="bubblewrap: no network, no files of the user, no other process",
+    )
+
+
+def _bare(limits: Limits) -> ProcessSandbox:
+    python = this_interpreter()
+    return ProcessSandbox(
+        command=(str(python.executable),),
+        folders=tuple({str(folder.parent): None for folder in python.packages}),
+        must_drop=False,
+        limits=limits,
+        isolation="none: a process of the user's own with limits on time and memory",
+    )
+
+
+def _why_broken(sandbox: ProcessSandbox) -> str:
+    try:
+        verdict = sandbox.run("answer = 1\n", "import numpy\nassert answer == 1\n")
+    except SandboxError as error:
+        return error.message
+    return verdict.detail
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    output: bytes
+    status: int
+    has_timed_out: bool
+
+
+def _run_process(command: list[str], text: bytes, limits: Limits) -> _Ended:
+    """Run a command to its end or its limit, in an empty folder; nothing of it stays."""
+    with tempfile.TemporaryDirectory(prefix="leeway-") as folder, tempfile.TemporaryFile() as stdin:
+        stdin.write(text)
+        stdin.seek(0)
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                cwd=folder,
+                env={"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "TMPDIR": folder},
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise SandboxError(f"cannot start {command[0]}: {error.strerror or error}") from error
+        try:
+            output, has_timed_out = _read(process, limits)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            assert process.stdout is not None
+            process.stdout.close()
+            status = process.wait()
+    return _Ended(output, status, has_timed_out)
+
+
+def _read(process: subprocess.Popen[bytes], limits: Limits) -> tuple[bytes, bool]:
+    """Return what came out until the end, the limit of output or that of time, and whether late."""
+    assert process.stdout is not None
+    output, deadline = bytearray(), time.monotonic() + limits.wall_s
+    while len(output) <= limits.output_bytes:
+        left = deadline - time.monotonic()
+        if left <= 0 or not select.select([process.stdout], [], [], left)[0]:
+            return bytes(output), True
+        chunk = os.read(process.stdout.fileno(), _CHUNK_BYTES)
+        if not chunk:
+            process.wait()  # its end is near: nothing is left that could write
+            break
+        output += chunk
+    return bytes(output), False
+
+
+def _verdict(ended: _Ended, secret: bytes, limits: Limits) -> Verdict:
+    start, _, rest = ended.output.partition(STARTED)
+    if STARTED not in ended.output and not ended.has_timed_out:
+        reason = start.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        raise SandboxError(f"{reason or 'it said nothing'} (status {ended.status})")
+    if len(ended.output) > limits.output_bytes:
+        return Verdict(False, "wrote more than it may")
+    if ended.has_timed_out:
+        return Verdict(False, "took more time than it may")
+    line = next((one for one in rest.split(b"\n") if one.startswith(secret + b" ")), None)
+    if line is not None:
+        detail = line[len(secret) + 1 :].decode("utf-8", "replace")
+        return Verdict(not detail, detail)
+    if _signal_of(ended.status) in _TIME_SIGNALS:
+        return Verdict(False, "took more time than it may")
+    return Verdict(False, "ended before its tests did")
+
+
+def _signal_of(status: int) -> int:
+    """Return the signal that ended a process: Python says it below 0, a shell above 128."""
+    return -status if status < 0 else max(0, status - 128)

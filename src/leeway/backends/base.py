@@ -54,12 +54,37 @@ class SequenceCache(Protocol):
         """Return how many positions of the sequence are in the cache."""
         ...
 
+    def take_prefix(self, handle: int, contents: Sequence[int]) -> int:
+        """Give an empty sequence what others shared of the beginning of `contents`.
+
+        Args:
+            handle: of the sequence.
+            contents: one number a position, all that decides what the cache holds there, given
+                the positions before: a model's own token; a head's two tokens in one number.
+
+        Returns:
+            How many positions are then cached, whole blocks of them.
+        """
+        ...
+
+    def share_prefix(self, handle: int, contents: Sequence[int]) -> None:
+        """Let later sequences take over the whole blocks of these first positions.
+
+        The caller vouches that they are cached and will never be cut; `contents` as above. Shared
+        blocks outlive the sequence until their room is needed.
+        """
+        ...
+
     def truncate(self, handle: int, kept_len: int) -> None:
         """Forget all cached positions of the sequence behind the first `kept_len`."""
         ...
 
     def close(self, handle: int) -> None:
         """Give back everything the sequence holds."""
+        ...
+
+    def check_integrity(self) -> None:
+        """Assert that no block is lost or owned by two that do not share it."""
         ...
 
     def describe(self) -> dict[str, str | int | float | bool]:
@@ -115,7 +140,8 @@ class DraftHead(SequenceCache, Protocol):
     """A multi-token-prediction head that can be run on several sequences at once.
 
     From (state at position t, token t + 1) it gives logits of token t + 2 over its own vocabulary
-    and a state to go on from. Handles, capacity and roll-back are those of `Backend`.
+    and a state to go on from. Handles, capacity, roll-back and the length of blocks are those of
+    the target's `Backend`.
 
     `draft_token_ids` are the ids behind the logits' columns, ascending; None is the target's whole
     vocabulary. `depth` is how many tokens in a row it was made to draft.

@@ -1,9 +1,10 @@
 """Tabular: a model that is a table; the exact test double, and a teaching aid.
 
 The row behind a context is looked up by its last `order` tokens (fewer at the start), so a whole
-served loop can be enumerated by hand. Cache bookkeeping is as strict as a real backend's: logits
-depend on what is cached, so a forgotten rollback shows in the next row. Hidden states say to which
-position of which text they belong (`tabular_state`), and are spoilt by the next forward.
+served loop can be enumerated by hand. The cache is a real one: tokens lie in the slots of blocks
+that sequences own or share, and logits depend on what is read there, so a forgotten rollback, or a
+block shared or taken away wrongly, shows in the next row. Hidden states say to which position of
+which text they belong (`tabular_state`), and are spoilt by the next forward.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from numpy.typing import NDArray
 
 from leeway.backends.base import ForwardOutput, SequenceInput
 from leeway.backends.tabular_state import NUM_FIXED, state_at
-from leeway.core.errors import CapacityError
 from leeway.core.types import FloatArray
+from leeway.kvcache import BlockPool
 
 Table = dict[tuple[int, ...], NDArray[np.float64]]
 
@@ -44,57 +45,67 @@ class TabularBackend:
     vocab_size: int = field(init=False)
     num_named_tokens: int = field(init=False)
     hidden_size: int = field(init=False)
-    _cached: dict[int, list[int]] = field(init=False, default_factory=dict)
-    _handles: itertools.count[int] = field(init=False, default_factory=itertools.count)
+    pool: BlockPool = field(init=False)
+    _slots: NDArray[np.int64] = field(init=False)
     _last_hidden: FloatArray = field(init=False, default_factory=lambda: np.zeros((0, 0)))
 
     def __post_init__(self) -> None:
         self.vocab_size = len(next(iter(self.table.values())))
         self.num_named_tokens = max(1, self.order)
         self.hidden_size = NUM_FIXED + self.num_named_tokens
+        num_blocks = self.capacity_tokens // self.block_len
+        self.pool = BlockPool(num_blocks, self.block_len, self.context_len)
+        self._slots = np.full((num_blocks, self.block_len), -1, np.int64)
 
     def open(self) -> int:
         """Return the handle of a new, empty sequence."""
-        handle = next(self._handles)
-        self._cached[handle] = []
-        return handle
+        return self.pool.open()
 
     def cached_len(self, handle: int) -> int:
         """Return how many tokens of the sequence are cached."""
-        return len(self._cached[handle])
+        return self.pool.table(handle).cached_len
 
     def cached_token_ids(self, handle: int) -> tuple[int, ...]:
-        """Return the cached tokens themselves."""
-        return tuple(self._cached[handle])
+        """Return the cached tokens themselves, as they lie in the sequence's blocks."""
+        table = self.pool.table(handle)
+        lying: list[int] = self._slots[table.ids[: table.num_blocks]].ravel().tolist()
+        return tuple(lying[: table.cached_len])
 
     def num_open(self) -> int:
         """Return how many sequences hold cache."""
-        return len(self._cached)
+        return self.pool.num_open
+
+    def take_prefix(self, handle: int, contents: Sequence[int]) -> int:
+        """Take over shared blocks; return how many positions are then cached."""
+        return self.pool.take_prefix(handle, contents)
+
+    def share_prefix(self, handle: int, contents: Sequence[int]) -> None:
+        """Let later sequences take over the full blocks of these first positions."""
+        self.pool.share_prefix(handle, contents)
 
     def forward(self, inputs: Sequence[SequenceInput]) -> ForwardOutput:
-        """Append the new tokens and return the rows asked for, as float64 log probabilities."""
-        new = sum(len(one.token_ids) for one in inputs)
-        used = sum(len(tokens) for tokens in self._cached.values())
-        if used + new > self.capacity_tokens:
-            raise CapacityError(
-                f"the cache holds {self.capacity_tokens} tokens, {used} are taken and {new} more "
-                "were asked for"
-            )
+        """Append the new tokens and return the rows asked for, as float64 log probabilities.
+
+        Raises:
+            CapacityError: the cache has no room; nothing was appended.
+        """
+        texts = [list(self.cached_token_ids(one.handle)) for one in inputs]
+        self.pool.append([(one.handle, len(one.token_ids)) for one in inputs])
         rows: list[NDArray[np.float64]] = []
         hidden: list[list[float]] = []
-        for one in inputs:
-            cached = self._cached[one.handle]
+        for one, text in zip(inputs, texts, strict=True):
             first = len(one.token_ids) - one.num_logit_rows
             for index, token_id in enumerate(one.token_ids):
-                cached.append(int(token_id))
-                hidden.append(state_at(cached).to_row(self.num_named_tokens))
+                self._write(one.handle, len(text), int(token_id))
+                text.append(int(token_id))
+                hidden.append(state_at(text).to_row(self.num_named_tokens))
                 if index >= first:
-                    rows.append(self.row(cached))
+                    rows.append(self.row(text))
         probs = np.array(rows).reshape(len(rows), self.vocab_size)
         with np.errstate(divide="ignore"):
             logits = np.log(probs)
         self._last_hidden.fill(np.nan)
-        self._last_hidden = np.array(hidden).reshape(new, self.hidden_size)
+        self._last_hidden = np.array(hidden).reshape(len(hidden), self.hidden_size)
         return ForwardOutput(logits, self._last_hidden)
 
     def row(self, context: Sequence[int]) -> NDArray[np.float64]:
@@ -103,15 +114,25 @@ class TabularBackend:
 
     def truncate(self, handle: int, kept_len: int) -> None:
         """Forget the tokens behind the first `kept_len`."""
-        del self._cached[handle][kept_len:]
+        self.pool.truncate(handle, kept_len)
 
     def close(self, handle: int) -> None:
         """Give back what the sequence holds."""
-        del self._cached[handle]
+        self.pool.close(handle)
+
+    def check_integrity(self) -> None:
+        """Assert that no block is lost or owned by two that do not share it."""
+        self.pool.check_integrity()
 
     def describe(self) -> dict[str, str | int | float | bool]:
         """Return the settings in force."""
         return {"backend": "tabular", "order": self.order, "vocab_size": self.vocab_size}
+
+    def _write(self, handle: int, position: int, token_id: int) -> None:
+        table = self.pool.table(handle)
+        assert position >= table.num_fixed * self.block_len, "a shared block is written"
+        block, slot = divmod(position, self.block_len)
+        self._slots[table.ids[block], slot] = token_id
 
 
 def random_table(

@@ -7,7 +7,6 @@ answer with slightly worse drafts fails an assertion here.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -16,8 +15,8 @@ import numpy as np
 from leeway.backends.base import ForwardOutput, HeadInput
 from leeway.backends.tabular import Table, TabularBackend
 from leeway.backends.tabular_state import State, from_row
-from leeway.core.errors import CapacityError
 from leeway.core.types import FloatArray, IntArray
+from leeway.kvcache import BlockPool
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +55,20 @@ class TabularHead:
     draft_token_ids: IntArray | None = None
     context_len: int = 64
     capacity_tokens: int = 256
+    block_len: int = 4
     prefill_chunk_len: int = 4
     depth: int = field(init=False)
     hidden_size: int = field(init=False)
-    _cached: dict[int, list[_Cached]] = field(init=False, default_factory=dict)
-    _handles: itertools.count[int] = field(init=False, default_factory=itertools.count)
+    pool: BlockPool = field(init=False)
+    _slots: dict[tuple[int, int], _Cached] = field(init=False, default_factory=dict)
     _last_hidden: FloatArray = field(init=False, default_factory=lambda: np.zeros((0, 0)))
 
     def __post_init__(self) -> None:
         self.depth = len(self.tables)
         self.hidden_size = self.target.hidden_size
         assert self.order <= self.target.num_named_tokens + 1
+        num_blocks = max(1, self.capacity_tokens // self.block_len)
+        self.pool = BlockPool(num_blocks, self.block_len, self.context_len)
         ids = self.draft_token_ids
         num_columns = self.target.vocab_size if ids is None else len(ids)
         assert ids is None or bool(np.all(np.diff(ids) > 0))
@@ -75,21 +77,28 @@ class TabularHead:
 
     def open(self) -> int:
         """Return the handle of a new, empty sequence."""
-        handle = next(self._handles)
-        self._cached[handle] = []
-        return handle
+        return self.pool.open()
 
     def cached_len(self, handle: int) -> int:
         """Return how many positions of the sequence are in the cache."""
-        return len(self._cached[handle])
+        return self.pool.table(handle).cached_len
 
     def cached_pairs(self, handle: int) -> tuple[tuple[int, int], ...]:
         """Return (depth of the state, token) of every cached position."""
-        return tuple((one.state.depth, one.token_id) for one in self._cached[handle])
+        return tuple((one.state.depth, one.token_id) for one in self._read(handle))
 
     def num_open(self) -> int:
         """Return how many sequences hold cache."""
-        return len(self._cached)
+        return self.pool.num_open
+
+    def take_prefix(self, handle: int, contents: Sequence[int]) -> int:
+        """Take over shared blocks; return how many positions are then cached."""
+        return self.pool.take_prefix(handle, contents)
+
+    def share_prefix(self, handle: int, contents: Sequence[int]) -> None:
+        """Let later sequences take over the full blocks of these first positions."""
+        assert all(one.state.depth == 0 for one in self._read(handle)[: len(contents)])
+        self.pool.share_prefix(handle, contents)
 
     def forward(self, inputs: Sequence[HeadInput]) -> ForwardOutput:
         """Append positions; logits are float64 log probabilities over the draft vocabulary.
@@ -97,16 +106,23 @@ class TabularHead:
         Raises:
             CapacityError: the cache has no room; nothing was appended.
         """
-        self._check_room(inputs)
+        self._check(inputs)
         rows: list[FloatArray] = []
         hidden: list[list[float]] = []
-        for one in inputs:
-            first = len(one.token_ids) - one.num_logit_rows
-            assert first >= 0, "more logit rows than positions"
-            for index, pair in enumerate(self._append(one)):
-                hidden.append(pair.given.to_row(self.target.num_named_tokens))
-                if index >= first:
-                    rows.append(self.row(pair.state, pair.token_id))
+        before = [self._read(one.handle) for one in inputs]
+        self.pool.append([(one.handle, len(one.token_ids)) for one in inputs])
+        try:
+            for one, cached in zip(inputs, before, strict=True):
+                first = len(one.token_ids) - one.num_logit_rows
+                assert first >= 0, "more logit rows than positions"
+                for index, pair in enumerate(self._append(one, list(cached))):
+                    hidden.append(pair.given.to_row(self.target.num_named_tokens))
+                    if index >= first:
+                        rows.append(self.row(pair.state, pair.token_id))
+        except AssertionError:
+            for one, cached in zip(inputs, before, strict=True):
+                self.pool.truncate(one.handle, len(cached))
+            raise
         self._last_hidden.fill(np.nan)
         self._last_hidden = np.array(hidden).reshape(len(hidden), self.hidden_size)
         num_columns = len(next(iter(self.tables[0].values())))
@@ -122,35 +138,32 @@ class TabularHead:
 
     def truncate(self, handle: int, kept_len: int) -> None:
         """Forget all cached positions of the sequence behind the first `kept_len`."""
-        cached = self._cached[handle]
-        assert 0 <= kept_len <= len(cached), f"{len(cached)} cached, {kept_len} to be kept"
-        del cached[kept_len:]
+        cached_len = self.cached_len(handle)
+        assert 0 <= kept_len <= cached_len, f"{cached_len} cached, {kept_len} to be kept"
+        self.pool.truncate(handle, kept_len)
 
     def close(self, handle: int) -> None:
         """Give back everything the sequence holds."""
-        del self._cached[handle]
+        self.pool.close(handle)
+
+    def check_integrity(self) -> None:
+        """Assert that no block is lost or owned by two that do not share it."""
+        self.pool.check_integrity()
 
     def describe(self) -> dict[str, str | int | float | bool]:
         """Return the settings in force."""
         return {"head": "tabular", "order": self.order, "depth": self.depth}
 
-    def _check_room(self, inputs: Sequence[HeadInput]) -> None:
+    def _check(self, inputs: Sequence[HeadInput]) -> None:
         handles = [one.handle for one in inputs]
         assert len(set(handles)) == len(handles), "one sequence twice in a forward"
         for one in inputs:
             assert np.shape(one.hidden) == (len(one.token_ids), self.hidden_size)
-            assert len(self._cached[one.handle]) + len(one.token_ids) <= self.context_len
-        new = sum(len(one.token_ids) for one in inputs)
-        used = sum(len(cached) for cached in self._cached.values())
-        if used + new > self.capacity_tokens:
-            raise CapacityError(
-                f"the head's cache holds {self.capacity_tokens} positions, {used} are taken and "
-                f"{new} more were asked for"
-            )
+            assert self.cached_len(one.handle) + len(one.token_ids) <= self.context_len
 
-    def _append(self, one: HeadInput) -> Iterable[_Cached]:
-        """Cache the positions of one sequence, one by one, and yield each."""
-        cached = self._cached[one.handle]
+    def _append(self, one: HeadInput, cached: list[_Cached]) -> Iterable[_Cached]:
+        """Write the positions of one sequence behind what is cached, and yield each."""
+        table = self.pool.table(one.handle)
         for row, token_id in zip(one.hidden, one.token_ids, strict=True):
             state = from_row(row)
             assert 0 <= token_id < self.target.vocab_size
@@ -159,7 +172,16 @@ class TabularHead:
             )
             _check_follows(cached, state)
             cached.append(_Cached(state, int(token_id), _cut(state, int(token_id), self.target)))
+            block, slot = divmod(len(cached) - 1, self.block_len)
+            assert block >= table.num_fixed, "a shared block is written"
+            self._slots[int(table.ids[block]), slot] = cached[-1]
             yield cached[-1]
+
+    def _read(self, handle: int) -> list[_Cached]:
+        """Return what lies in the sequence's blocks."""
+        table = self.pool.table(handle)
+        places = (divmod(position, self.block_len) for position in range(table.cached_len))
+        return [self._slots[int(table.ids[block]), slot] for block, slot in places]
 
 
 def _check_follows(cached: Sequence[_Cached], state: State) -> None:

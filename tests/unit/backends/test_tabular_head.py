@@ -144,7 +144,7 @@ def test_a_full_cache_appends_nothing(target, states):
     tables = [random_table(VOCAB, 2, seed=1)]
     head = TabularHead(target, tables, order=2, capacity_tokens=4)
     handle, _ = filled(head, states)
-    with pytest.raises(CapacityError, match="holds 4 positions, 3 are taken and 2 more"):
+    with pytest.raises(CapacityError, match="0 of 1 blocks of 4 tokens free and this step needs 1"):
         head.forward([pairs(handle, states[3:5], [1, 1])])
     assert head.cached_len(handle) == 3
 

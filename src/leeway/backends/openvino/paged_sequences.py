@@ -5,6 +5,8 @@ The `SequenceCache` part of `backends.base` over one `PagedModel`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from leeway.backends.openvino.paged_model import PagedModel
 
 
@@ -21,6 +23,14 @@ class PagedSequences:
     def cached_len(self, handle: int) -> int:
         """Return how many positions of the sequence are in the cache."""
         return self._model.pool.table(handle).cached_len
+
+    def take_prefix(self, handle: int, contents: Sequence[int]) -> int:
+        """Take over shared blocks; return how many positions are then cached."""
+        return self._model.pool.take_prefix(handle, contents)
+
+    def share_prefix(self, handle: int, contents: Sequence[int]) -> None:
+        """Let later sequences take over the full blocks of these first positions."""
+        self._model.pool.share_prefix(handle, contents)
 
     def truncate(self, handle: int, kept_len: int) -> None:
         """Forget all cached positions of the sequence behind the first `kept_len`."""

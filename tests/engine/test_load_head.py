@@ -13,6 +13,7 @@ from leeway.core.types import Acceptance
 from leeway.engine.load import load_engine
 
 GREEDY = {"temperature": 0.0, "max_tokens": 24}
+OPT = Acceptance("opt", {"alpha": 0.1})
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +66,19 @@ def test_a_head_is_used_and_named(target, head, tmp_path, how):
     assert ids == answer(load(target, tmp_path, drafter="none"))[0]
 
 
+def test_mtp_ngram_drafts_with_head_and_lookup(target, head, tmp_path):
+    engine = load(target, head.parents[1], drafter="mtp_ngram", draft_temperature=0.5)
+    ids, receipt = answer(engine)
+    assert engine.parts.drafter.name == receipt.drafter == "mtp_ngram"
+    assert engine.parts.drafter_settings["name"] == "mine"
+    assert receipt.draft_temperature == 0.5 and receipt.tally.num_draft_tokens > 0
+    assert ids == answer(load(target, tmp_path, drafter="none"))[0]
+    opt = load(target, tmp_path, drafter="mtp_ngram", head=str(head), acceptance=OPT)
+    assert answer(opt, temperature=1.0, seed=1)[1].law == "opt"
+    with pytest.raises(ConfigError, match=r"drafter 'mtp_ngram' .* needs a draft head"):
+        load(target, tmp_path, drafter="mtp_ngram")
+
+
 @pytest.mark.parametrize("weights", ["int4", "16bit", "f32"])
 def test_greedy_ids_are_the_plain_ones_in_every_precision(target, head, tmp_path, weights):
     plain, _ = answer(load(target, tmp_path, drafter="none", weights=weights))
@@ -99,9 +113,8 @@ def test_a_head_for_another_model_is_refused(target, tmp_path):
 
 
 def test_a_law_that_reads_draft_rows_goes_with_a_head_and_not_without(target, head, tmp_path):
-    law = Acceptance("opt", {"alpha": 0.1})
     with pytest.raises(LawError, match="'ngram' drafter has none"):
-        load(target, tmp_path, acceptance=law)
-    engine = load(target, head.parents[1], acceptance=law)
+        load(target, tmp_path, acceptance=OPT)
+    engine = load(target, head.parents[1], acceptance=OPT)
     ids, receipt = answer(engine, temperature=1.0, seed=1)
     assert receipt.law == "opt" and receipt.drafter == "mtp" and ids

@@ -16,7 +16,7 @@ from tests.support.tabular_engine import ask, make_engine, run_all, token_ids
 
 from leeway.acceptance.base import RowPair
 from leeway.acceptance.registry import build_law
-from leeway.backends.tabular import TabularBackend, random_table
+from leeway.backends.tabular import random_table
 from leeway.core.rng import Purpose
 from leeway.core.types import Acceptance, Draft, Rows, SamplingParams
 from leeway.drafters.draft_model import ModelDrafter
@@ -83,12 +83,12 @@ def served_law(
     return enumerate_outcomes(run)
 
 
-def target_law(table, max_tokens):
+def target_law(table, max_tokens, prompt=PROMPT):
     """The target's joint law at temperature 1."""
     vocab_size = len(table[()])
     law = {}
     for outcome in itertools.product(range(vocab_size), repeat=max_tokens):
-        context, probability = PROMPT, 1.0
+        context, probability = prompt, 1.0
         for token in outcome:
             probability *= table[context[-1:]][token]
             context = (*context, token)
@@ -129,12 +129,13 @@ def test_drafts_may_be_drawn_at_another_temperature(acceptance, scale):
     table, draft_table = tables(3, seed=7)
 
     def run(coins):
-        drafter = ModelDrafter(TabularBackend(draft_table, 1), 3, temperature_scale=scale)
         engine = make_engine(
             table,
-            drafter=drafter,
+            drafter="draft_model",
+            draft_table=draft_table,
             acceptance=acceptance,
             num_speculative_tokens=2,
+            draft_temperature=scale,
             make_coins=lambda _: coins,
         )
         return token_ids(run_all(engine, ask(PROMPT, max_tokens=4, seed=0))["a"])

@@ -44,6 +44,7 @@ def make_engine(
     draft_table: Table | None = None,
     acceptance: Acceptance | None = None,
     num_speculative_tokens: int = 3,
+    draft_temperature: float = 1.0,
     eos_token_id: int | None = None,
     make_coins: Callable[[int], Coins] = KeyedCoins,
     max_num_seqs: int = 8,
@@ -71,6 +72,7 @@ def make_engine(
     )
     config = EngineConfig(
         num_speculative_tokens=num_speculative_tokens,
+        draft_temperature=draft_temperature,
         max_num_seqs=max_num_seqs,
         acceptance=acceptance or Acceptance(),
     )

@@ -57,7 +57,7 @@ def load_arms(
             config,
             drafter=cast(DrafterName, name),
             draft_model=config.draft_model if name == "draft_model" else None,
-            head=config.head if name == "mtp" else None,
+            head=config.head if name in {"mtp", "mtp_ngram"} else None,
             origins={**config.origins, "drafter": Origin("flag", "--arm")},
         )
         drafter = build_drafter(
@@ -87,7 +87,7 @@ def _check_draft_model(config: EngineConfig, specs: Sequence[ArmSpec]) -> None:
 def _check_used(config: EngineConfig, specs: Sequence[ArmSpec]) -> None:
     """Refuse a head or draft model that was typed and that no arm would draft with."""
     used = {spec.drafter for spec in specs}
-    for name, takers in (("head", {"mtp", "auto"}), ("draft_model", {"draft_model"})):
+    for name, takers in (("head", {"mtp", "mtp_ngram", "auto"}), ("draft_model", {"draft_model"})):
         value, origin = getattr(config, name), config.origin(name)
         if value is not None and origin.layer == "flag" and not used & takers:
             raise ConfigError(

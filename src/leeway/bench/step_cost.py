@@ -22,9 +22,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+import numpy as np
+
 from leeway.backends.base import Backend, SequenceInput
 from leeway.bench.samples import Samples
-from leeway.core.types import Acceptance, Draft, Request, SamplingParams
+from leeway.core.types import Acceptance, Draft, FloatArray, Request, Rows, SamplingParams
 from leeway.drafters.base import DraftAsk, Drafter, Observation
 from leeway.engine.engine import Engine
 
@@ -148,13 +150,10 @@ def measure_steps(
 ) -> list[StepCell]:
     """Return what verify steps with a full block of draft tokens cost, by sampling and law.
 
-    The engine's own drafter is asked as always; where it finds too few tokens the block is filled
-    up with recent ones and its length is fixed, so that every step carries
-    `num_speculative_tokens`.
+    The engine's own drafter is asked as always; where it drafts too few tokens the block is filled
+    up, so that every step carries `num_speculative_tokens`.
     """
-    drafter = engine.parts.drafter
-    if not drafter.gives_rows:
-        drafter = FullBlockDrafter(drafter)
+    drafter = FullBlockDrafter(engine.parts.drafter)
     config = replace(engine.config, draft_length="fixed")
     timed = Engine(replace(engine.parts, drafter=drafter), config)
     cells = list(itertools.product(settings, laws))
@@ -183,15 +182,14 @@ def measure_steps(
 class FullBlockDrafter:
     """Asks another drafter and fills its blocks up to the length asked for."""
 
-    gives_rows = False
-
     def __init__(self, inner: Drafter) -> None:
         self.name = inner.name
+        self.gives_rows = inner.gives_rows
         self.reads_hidden = inner.reads_hidden
         self._inner = inner
 
     def propose(self, asks: Sequence[DraftAsk]) -> list[Draft]:
-        """Return full drafts: what was proposed, then the latest tokens once more."""
+        """Return full drafts: what was proposed, then its last token, or the latest of the text."""
         drafts = self._inner.propose(asks)
         return [_filled(draft, ask) for draft, ask in zip(drafts, asks, strict=True)]
 
@@ -300,8 +298,19 @@ def _summarise(sampling: str, law: str, times: _Times) -> StepCell:
 
 def _filled(draft: Draft, ask: DraftAsk) -> Draft:
     missing = ask.num_draft_tokens - len(draft.token_ids)
-    recent = tuple(ask.token_ids[-ask.num_draft_tokens :])
-    return Draft((*draft.token_ids, *recent[:missing]))
+    if draft.rows is None:
+        recent = tuple(ask.token_ids[-ask.num_draft_tokens :])
+        return Draft((*draft.token_ids, *recent[:missing]))
+    raw, rows = draft.raw_probs, draft.rows
+    return Draft(
+        (*draft.token_ids, *draft.token_ids[-1:] * missing),
+        Rows(_lengthened(rows.probs, missing), rows.token_ids),
+        None if raw is None else _lengthened(raw, missing),
+    )
+
+
+def _lengthened(rows: FloatArray, num_more: int) -> FloatArray:
+    return np.concatenate([rows, np.repeat(rows[-1:], num_more, axis=0)])
 
 
 def _time_forward(

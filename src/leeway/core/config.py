@@ -36,7 +36,7 @@ WeightsName = Literal["int8", "int4", "16bit", "f32"]
 KVCacheName = Literal["16bit", "u8"]
 RowShape = Literal["stable", "fast"]
 DraftLengthName = Literal["fixed", "adaptive"]
-DrafterName = Literal["auto", "none", "ngram", "draft_model", "mtp"]
+DrafterName = Literal["auto", "none", "ngram", "draft_model", "mtp", "mtp_ngram"]
 
 _Raw = Mapping[str, tuple[object, Origin]]
 

@@ -12,12 +12,12 @@ from leeway.core.config_settings import SETTINGS
 from leeway.core.config_values import Origin
 from leeway.core.errors import ConfigError
 
-_TAKERS = {"draft_model": ("draft_model",), "head": ("mtp", "auto")}
+_TAKERS = {"draft_model": ("draft_model",), "head": ("mtp", "mtp_ngram", "auto")}
 """Which drafters a setting goes with; the first is the one it implies."""
 
 _COMPANIONS = {
-    "draft_weights": ("draft_model", "mtp"),
-    "draft_temperature": ("draft_model", "mtp", "auto"),
+    "draft_weights": ("draft_model", "mtp", "mtp_ngram"),
+    "draft_temperature": ("draft_model", "mtp", "mtp_ngram", "auto"),
 }
 """Settings that go with some drafters only."""
 
@@ -68,6 +68,8 @@ def _resolve_own(values: dict[str, Value], name: str) -> None:
     drafter, own = values["drafter"], values[name]
     implied = _TAKERS[name][0]
     if own.value is None:
+        return
+    if drafter.value in _TAKERS[name] and drafter.value != "auto":
         return
     if drafter.value in _TAKERS[name] or not drafter.is_given:
         origin = drafter.origin if drafter.is_given else own.origin

@@ -20,7 +20,7 @@ DEFAULT_MODEL = "smollm2-135m-instruct"
 WEIGHTS = ("int8", "int4", "16bit", "f32")
 KV_CACHES = ("16bit", "u8")
 ROW_SHAPES = ("stable", "fast")
-DRAFTERS = ("auto", "mtp", "ngram", "draft_model", "none")
+DRAFTERS = ("auto", "mtp", "mtp_ngram", "ngram", "draft_model", "none")
 DRAFT_LENGTHS = ("fixed", "adaptive")
 CASCADE_RULES = ("opt", "tokenv1", "tokenv2", "tokenv3")
 
@@ -155,8 +155,9 @@ _DRAFTING = (
     Setting(
         "drafter",
         "drafting",
-        "Who proposes tokens: mtp (the model's draft head), ngram (looks up the text), draft_model "
-        "(a second model), none; auto is mtp where `leeway heads list` has a head, else ngram.",
+        "Who proposes tokens: mtp (the model's draft head), ngram (looks up the text), mtp_ngram "
+        "(either, as has paid), draft_model (a second model), none; auto is mtp where "
+        "`leeway heads list` has a head, else ngram.",
         read.choice(*DRAFTERS),
         "auto",
         metavar="NAME",
@@ -172,7 +173,8 @@ _DRAFTING = (
     Setting(
         "head",
         "drafting",
-        "Draft head, a file or a name that `leeway heads list` shows; implies the drafter mtp.",
+        "Draft head, a file or a name that `leeway heads list` shows; implies the drafter mtp unless "
+        "mtp_ngram is named.",
         read.optional(read.text),
         unset="the model's own",
         metavar="HEAD",

@@ -33,6 +33,8 @@ class DraftAsk:
         coins: the request's coins; drafts use purpose DRAFT.
         step: key of the block's coins.
         keep_raw_probs: whether the law reads rows before temperature and truncation.
+        needs_rows: whether the law reads draft rows, so that a point mass would tell it nothing.
+        temperature_scale: rows are drawn from at this multiple of the request's temperature.
         end_token_ids: may not be drafted before the request's `min_tokens`.
     """
 
@@ -44,6 +46,8 @@ class DraftAsk:
     coins: Coins
     step: int
     keep_raw_probs: bool = False
+    needs_rows: bool = False
+    temperature_scale: float = 1.0
     end_token_ids: frozenset[int] = frozenset()
 
 
@@ -69,8 +73,8 @@ class Observation:
 class Drafter(Protocol):
     """Proposes draft tokens for several sequences at once.
 
-    `gives_rows` says whether drafts are drawn from a probability row (else: point mass);
-    `reads_hidden` whether `observe` is to be called.
+    `gives_rows` says whether drafts are drawn from a probability row (else: point mass), at least
+    for asks that need rows; `reads_hidden` whether `observe` is to be called.
     """
 
     name: str

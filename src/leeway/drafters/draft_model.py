@@ -44,17 +44,13 @@ class ModelDrafter:
     gives_rows = True
     reads_hidden = False
 
-    def __init__(
-        self, backend: Backend, vocab_size: int, *, temperature_scale: float = 1.0
-    ) -> None:
+    def __init__(self, backend: Backend, vocab_size: int) -> None:
         """Take a backend whose tokens mean the same as the target's.
 
         Args:
             backend: the draft model.
             vocab_size: the target's; rows of the draft model are cut or padded to it.
-            temperature_scale: drafts are drawn at this multiple of the request's temperature.
         """
-        self._temperature_scale = temperature_scale
         self._backend = backend
         self._vocab_size = vocab_size
         self._followers: dict[str, _Follower] = {}
@@ -65,7 +61,7 @@ class ModelDrafter:
         Shorter only at the draft model's context end, and empty while the draft model still reads
         a long prompt: one chunk a step, so that nobody waits for it.
         """
-        growing = [_Growing(ask, self._temperature_scale, self._follow(ask)) for ask in asks]
+        growing = [_Growing(ask, self._follow(ask)) for ask in asks]
         pending = [one for one in growing if self._room(one) > 0 and self._catch_up(one)]
         while pending:
             logits = self._feed(pending)

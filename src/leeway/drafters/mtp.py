@@ -60,13 +60,9 @@ class MTPDrafter:
     gives_rows = True
     reads_hidden = True
 
-    def __init__(self, head: DraftHead, vocab_size: int, *, temperature_scale: float = 1.0) -> None:
-        """Take a head made for the target, and the size of the target's vocabulary.
-
-        Drafts are drawn at `temperature_scale` times the request's temperature.
-        """
+    def __init__(self, head: DraftHead, vocab_size: int) -> None:
+        """Take a head made for the target, and the size of the target's vocabulary."""
         self.head = head
-        self._temperature_scale = temperature_scale
         self._vocab_size = vocab_size
         self._followers: dict[str, _Follower] = {}
 
@@ -75,9 +71,7 @@ class MTPDrafter:
 
         All requests share one forward a depth.
         """
-        growing = [
-            _Growing(ask, self._temperature_scale, self._followers[ask.request_id]) for ask in asks
-        ]
+        growing = [_Growing(ask, self._followers[ask.request_id]) for ask in asks]
         try:
             pending = [one for one in growing if self._room(one) > 0]
             for one in pending:

@@ -18,6 +18,14 @@ from leeway.drafters.base import DraftAsk, Observation
 NGRAM_SIZES = (4, 3, 2)
 
 
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The last `size` tokens came before; `token_ids`, at least one, followed them then."""
+
+    size: int
+    token_ids: tuple[int, ...]
+
+
 @dataclass(slots=True)
 class _Index:
     """Where each n-gram was last followed by something: n-gram to the position behind it."""
@@ -40,7 +48,8 @@ class NGramDrafter:
 
     def propose(self, asks: Sequence[DraftAsk]) -> list[Draft]:
         """Return the continuation of the latest earlier match, or an empty draft."""
-        return [Draft(self._look_up(ask)) for ask in asks]
+        found = [self.look_up(ask) for ask in asks]
+        return [Draft(()) if match is None else Draft(match.token_ids) for match in found]
 
     def observe(self, seen: Sequence[Observation]) -> None:
         """Nothing is read of the target."""
@@ -49,7 +58,8 @@ class NGramDrafter:
         """Drop the request's index."""
         self._indexes.pop(request_id, None)
 
-    def _look_up(self, ask: DraftAsk) -> tuple[int, ...]:
+    def look_up(self, ask: DraftAsk) -> Match | None:
+        """Return the longest match, of equals the latest, and up to the tokens asked for."""
         tokens = ask.token_ids
         index = self._indexes.setdefault(ask.request_id, _Index())
         for size in self._sizes:
@@ -59,5 +69,5 @@ class NGramDrafter:
         for size in self._sizes:
             start = index.positions.get(tuple(tokens[-size:])) if len(tokens) >= size else None
             if start is not None:
-                return tuple(tokens[start : start + ask.num_draft_tokens])
-        return ()
+                return Match(size, tuple(tokens[start : start + ask.num_draft_tokens]))
+        return None

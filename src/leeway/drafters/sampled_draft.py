@@ -23,10 +23,9 @@ from leeway.sampling.warp import pack, softmax, warp
 
 @dataclass(slots=True)
 class SampledDraft:
-    """Tokens drawn so far for one ask, at `temperature_scale` times the request's temperature."""
+    """Tokens drawn so far for one ask."""
 
     ask: DraftAsk
-    temperature_scale: float
     token_ids: list[int] = field(default_factory=list, init=False)
     _rows: list[Rows] = field(default_factory=list, init=False)
     _raw_probs: list[FloatArray] = field(default_factory=list, init=False)
@@ -63,10 +62,10 @@ class SampledDraft:
 
     def _sampling(self) -> SamplingParams:
         """Return how drafts are drawn."""
-        sampling = self.ask.sampling
-        if self.temperature_scale == 1.0:
+        sampling, scale = self.ask.sampling, self.ask.temperature_scale
+        if scale == 1.0:
             return sampling
-        return replace(sampling, temperature=sampling.temperature * self.temperature_scale)
+        return replace(sampling, temperature=sampling.temperature * scale)
 
     def finish(self) -> Draft:
         """Return the draft, empty where nothing was drawn."""

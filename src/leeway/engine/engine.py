@@ -233,6 +233,8 @@ class Engine:
         ]
         proposed = iter(self._propose(asks))
         drafts = [next(proposed) if budget > 0 else Draft(()) for budget in budgets]
+                needs_rows=one.law.info.needs_draft_rows,
+                temperature_scale=self.config.draft_temperature,
         return [
             cut_at_end(draft, one.end_token_ids, one.sampling.min_tokens - one.output_len)
             for one, draft in zip(plan.decoding, drafts, strict=True)

@@ -15,6 +15,7 @@ from leeway.core.errors import ConfigError
 from leeway.drafters.base import Drafter
 from leeway.drafters.draft_model import ModelDrafter
 from leeway.drafters.mtp import MTPDrafter
+from leeway.drafters.mtp_ngram import MTPNGramDrafter
 from leeway.drafters.ngram import NGramDrafter
 from leeway.drafters.none import NoDrafter
 from leeway.engine.compatibility import check_draft_rows
@@ -23,12 +24,16 @@ from leeway.models.base import ModelFiles
 from leeway.models.head_base import HeadFiles
 from leeway.models.heads import find_head, open_head
 from leeway.models.open import open_model
+from leeway.scheduler.draft_length import USUAL_COSTS
 from leeway.text.chat_template import ChatTemplate
 from leeway.text.tokenizer import Tokenizer
 
 OnProgress = Callable[[str, int, int], None]
 
-_GIVE_ROWS = (ModelDrafter.name, MTPDrafter.name)
+AUTO_WITH_HEAD = MTPDrafter.name
+"""The drafter that `auto` is where the model has a head; the other choice is `mtp_ngram`."""
+_WITH_HEAD = (MTPDrafter.name, MTPNGramDrafter.name)
+_GIVE_ROWS = (ModelDrafter.name, *_WITH_HEAD)
 
 
 def load_engine(config: EngineConfig, on_progress: OnProgress | None = None) -> Engine:
@@ -69,16 +74,16 @@ def choose_head(config: EngineConfig, files: ModelFiles) -> HeadFiles | None:
         ModelError: the named head cannot be had or fits another model.
         ConfigError: a head is asked for and there is none.
     """
-    if config.drafter not in {"auto", MTPDrafter.name}:
+    if config.drafter not in {"auto", *_WITH_HEAD}:
         return None
     if config.head is not None:
         return open_head(config.head, files, cache_dir=config.cache_dir)
     found = find_head(files, config.cache_dir)
     if found is None and config.drafter != "auto":
         raise ConfigError(
-            f"drafter 'mtp' (from {config.origin('drafter')}) needs a draft head, and "
-            f"{config.model!r} has none; `leeway heads list` shows what there is, `leeway heads "
-            f"train {config.model}` makes one, or use another --drafter",
+            f"drafter {config.drafter!r} (from {config.origin('drafter')}) needs a draft head, "
+            f"and {config.model!r} has none; `leeway heads list` shows what there is, `leeway "
+            f"heads train {config.model}` makes one, or use another --drafter",
             param="drafter",
         )
     return found
@@ -125,8 +130,12 @@ def build_drafter(  # noqa: PLR0917
     if config.drafter == "none":
         return NoDrafter()
     if head_files is not None:
+        name = AUTO_WITH_HEAD if config.drafter == "auto" else config.drafter
         head = _head(head_files, files, target, config)
-        return MTPDrafter(head, target.vocab_size, temperature_scale=config.draft_temperature)
+        if name == MTPDrafter.name:
+            return MTPDrafter(head, target.vocab_size)
+        costs = USUAL_COSTS[NGramDrafter.name], USUAL_COSTS[MTPDrafter.name]
+        return MTPNGramDrafter(head, target.vocab_size, ngram_cost=costs[0], head_cost=costs[1])
     if config.drafter in {"ngram", "auto"}:
         return NGramDrafter()
     if config.draft_model is None:
@@ -139,7 +148,7 @@ def build_drafter(  # noqa: PLR0917
         )
     # As many slots as the target, so that a request the target admits always fits here too.
     backend = _backend(files, config, config.draft_weights, target.capacity_tokens)
-    return ModelDrafter(backend, target.vocab_size, temperature_scale=config.draft_temperature)
+    return ModelDrafter(backend, target.vocab_size)
 
 
 def _head(

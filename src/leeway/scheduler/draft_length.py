@@ -22,7 +22,7 @@ from types import MappingProxyType
 from leeway.core.config import EngineConfig
 
 USUAL_COSTS: Mapping[str, float] = MappingProxyType(
-    {"none": 0.0, "ngram": 0.03, "mtp": 0.11, "draft_model": 0.4}
+    {"none": 0.0, "ngram": 0.03, "mtp": 0.11, "mtp_ngram": 0.11, "draft_model": 0.4}
 )
 """What one draft token adds to a verify step, in plain steps, where nothing was measured.
 

@@ -3,6 +3,7 @@
 import itertools
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from tests.support.tabular_engine import make_engine
 
@@ -11,7 +12,7 @@ from leeway.backends.tabular_head import TabularHead
 from leeway.bench import step_cost
 from leeway.bench.samples import Samples
 from leeway.bench.step_cost import ForwardCell, ForwardTimes, FullBlockDrafter
-from leeway.core.types import Acceptance, Draft, SamplingParams
+from leeway.core.types import Acceptance, Draft, Rows, SamplingParams
 from leeway.drafters.mtp import MTPDrafter
 from leeway.drafters.ngram import NGramDrafter
 
@@ -162,6 +163,24 @@ def test_blocks_are_filled_up_behind_what_was_proposed():
         [draft] = FullBlockDrafter(Inner()).propose([Ask()])
         assert len(draft.token_ids) == 3
         assert draft.token_ids[:num_found] == (9,) * num_found
+
+
+@pytest.mark.parametrize("num_found", [1, 3])
+def test_blocks_with_rows_are_filled_up_with_their_last(num_found):
+    rows = Rows(np.full((num_found, 2), 0.5), np.array([6, 9]))
+    raw = np.full((num_found, 10), 0.1)
+
+    class Inner(MTPDrafter):
+        def propose(self, asks):
+            return [Draft((6, 9, 6)[:num_found], rows, raw) for _ in asks]
+
+    class Ask:
+        num_draft_tokens = 3
+
+    full = FullBlockDrafter(Inner(TabularHead(TabularBackend(TABLE, 1), [TABLE], 1), 10))
+    [draft] = full.propose([Ask()])
+    assert full.gives_rows and draft.token_ids == ((6, 6, 6) if num_found == 1 else (6, 9, 6))
+    assert draft.rows.probs.tolist() == [[0.5, 0.5]] * 3 and draft.raw_probs.shape == (3, 10)
 
 
 def test_rounds_begin_with_another_cell_each():

@@ -1,0 +1,148 @@
+"""A draft head and n-gram lookup together: for every step the one that has paid more.
+
+Where the last tokens came before, what followed them then is a draft for nothing, often better than
+the head's where text repeats and worse elsewhere. For each source, the head and every match size, a
+fading count says how often its guesses were right, token by token, in this request; from that
+follow the tokens that a step may commit for its cost, and the source that promises more drafts.
+Guesses of the n-grams are compared with the committed text whether they were drafted or not; the
+head's can be only where it drafted. The head drafts as few tokens as promise the most, the n-grams
+as many as are asked for.
+
+A law that reads draft rows gets the head's drafts only, for it would keep every token of a point
+mass. The head is shown every committed token, whoever drafted it, and catches up when it drafts.
+
+Guarantee: who drafts, and how much, depends on committed tokens and on what became of earlier
+blocks, never on a token about to be judged, so every law keeps its documented rows;
+tests/engine/test_served_law_mtp_ngram.py enumerates the served loop.
+Source: prompt lookup decoding (A. Saxena, 2023) and DeepSeek-V3 (DeepSeek-AI 2024, arXiv
+2412.19437, section 2.2) for the two; expected tokens of a block against its cost: Leviathan et al.,
+2023, arXiv 2211.17192, theorem 3.8.
+Deviates: acceptance is estimated for each source, with a prior and a fading memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+
+from leeway.backends.base import DraftHead
+from leeway.core.types import Draft
+from leeway.drafters.base import DraftAsk
+from leeway.drafters.mtp import MTPDrafter
+from leeway.drafters.ngram import Match, NGramDrafter
+
+HEAD = 0
+"""The head's key beside those of the n-grams, which are their match sizes."""
+HEAD_PRIOR = 0.6
+PRIOR_WEIGHT = 2.0
+MEMORY = 0.95
+
+
+@dataclass(slots=True)
+class _Record:
+    """How many tokens of one source's guesses were judged, and how many were right; fading."""
+
+    judged: float = 0.0
+    right: float = 0.0
+
+
+@dataclass(slots=True)
+class _Past:
+    """What became of one request's guesses: those of the last step, and the counts of all."""
+
+    num_tokens: int = 0
+    guesses: dict[int, Sequence[int]] = field(default_factory=dict)
+    records: dict[int, _Record] = field(default_factory=dict)
+
+    def learn(self, token_ids: Sequence[int]) -> None:
+        """Compare the last guesses with what was committed since; once for each step."""
+        since = token_ids[self.num_tokens :]
+        if not since:
+            return
+        for record in self.records.values():
+            record.judged *= MEMORY
+            record.right *= MEMORY
+        for source, guess in self.guesses.items():
+            pairs = zip(guess, since, strict=False)
+            num_right = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+            record = self.records.setdefault(source, _Record())
+            record.right += num_right
+            record.judged += min(num_right + 1, len(guess), len(since))
+        self.num_tokens = len(token_ids)
+        self.guesses = {}
+
+    def rate(self, source: int) -> float:
+        """Return the estimated chance that a token is right where all before it were."""
+        prior = HEAD_PRIOR if source == HEAD else (source - 1) / (source + 1)
+        record = self.records.get(source, _Record())
+        return (record.right + PRIOR_WEIGHT * prior) / (record.judged + PRIOR_WEIGHT)
+
+
+class MTPNGramDrafter(MTPDrafter):
+    """Proposes what followed the last tokens earlier, or tokens sampled from a draft head."""
+
+    name = "mtp_ngram"
+
+    def __init__(
+        self, head: DraftHead, vocab_size: int, *, ngram_cost: float, head_cost: float
+    ) -> None:
+        """Take a head made for the target, and what draft tokens cost.
+
+        Args:
+            head: as `MTPDrafter`.
+            vocab_size: of the target.
+            ngram_cost: what a token of an n-gram's draft adds to a verify step, in plain steps.
+            head_cost: likewise for a token that the head drafts.
+        """
+        super().__init__(head, vocab_size)
+        self._ngrams = NGramDrafter()
+        self._costs = ngram_cost, head_cost
+        self._pasts: dict[str, _Past] = {}
+
+    def propose(self, asks: Sequence[DraftAsk]) -> list[Draft]:
+        """Return one draft an ask; a point mass where an n-gram gave it."""
+        chosen = [self._choose(ask) for ask in asks]
+        asked = [one for one in chosen if isinstance(one, DraftAsk)]
+        drawn = iter(super().propose(asked) if asked else [])
+        drafts = [Draft(one.token_ids) if isinstance(one, Match) else next(drawn) for one in chosen]
+        for ask, one, draft in zip(asks, chosen, drafts, strict=True):
+            if isinstance(one, DraftAsk) and draft.token_ids:
+                self._pasts[ask.request_id].guesses[HEAD] = draft.token_ids
+        return drafts
+
+    def forget(self, request_id: str) -> None:
+        """Give back the request's cache and drop its index and counts."""
+        super().forget(request_id)
+        self._ngrams.forget(request_id)
+        self._pasts.pop(request_id, None)
+
+    def _choose(self, ask: DraftAsk) -> Match | DraftAsk:
+        """Return an n-gram's draft, or what to ask the head for."""
+        past = self._pasts.setdefault(ask.request_id, _Past())
+        past.learn(ask.token_ids)
+        ngram_cost, head_cost = self._costs
+        values = list(promises(past.rate(HEAD), ask.num_draft_tokens, head_cost))
+        best = max(values)
+        match = None if ask.needs_rows else self._ngrams.look_up(ask)
+        if match is not None:
+            past.guesses[match.size] = match.token_ids
+            *_, value = promises(past.rate(match.size), len(match.token_ids), ngram_cost)
+            if value >= best:
+                return match
+        return replace(ask, num_draft_tokens=values.index(best) + 1)
+
+
+def promises(rate: float, most: int, cost: float) -> Iterator[float]:
+    """Yield, for drafts of 1 to `most` tokens, the tokens a step may commit for its cost.
+
+    Args:
+        rate: chance that a draft token is right where all before it were.
+        most: longest draft.
+        cost: what a draft token adds to a step, in plain steps.
+    """
+    expected, reached = 1.0, 1.0
+    for length in range(1, most + 1):
+        reached *= rate
+        expected += reached
+        yield expected / (1.0 + length * cost)

@@ -7,7 +7,7 @@ names the law and n, the requests an arm.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from leeway.acceptance.base import Guarantee
@@ -86,7 +86,9 @@ def _about(windows: Sequence[Window], summaries: Sequence[ArmSummary]) -> _About
 
 def _ratio_chart(about: _About, summaries: Sequence[ArmSummary], first: ArmSummary) -> Chart | None:
     rows = [
-        Range(label_of(one), ratio.value, ratio.low, ratio.high)
+        Range(label_of(one), ratio.value, None, None)
+        if one is first  # against itself there is nothing to be uncertain of
+        else Range(label_of(one), ratio.value, ratio.low, ratio.high)
         for one in summaries
         for ratio in [one.ratios["decode"]]
         if ratio is not None
@@ -105,17 +107,22 @@ def _ratio_chart(about: _About, summaries: Sequence[ArmSummary], first: ArmSumma
 
 def _loss_chart(about: _About, summaries: Sequence[ArmSummary], first: ArmSummary) -> Chart | None:
     points = []
-    for one in summaries:
+    sweeps = _sweep_of(summaries)
+    for one in sorted(summaries, key=lambda one: _place(sweeps, one)):
         ratio = one.ratios["decode"]
         has_loss = one.rates["tokens_per_verify_step"] is not None  # not so of other engines
         if ratio is not None and has_loss:
             low, high = (ratio.value if end is None else end for end in (ratio.low, ratio.high))
             loss = one.loss["total_variation_mean"] or 0.0
-            points.append(Point(label_of(one), loss, ratio.value, low, high))
+            series, value = sweeps.get(one.name, (None, 0.0))
+            label = label_of(one) if series is None else _series_label(series)
+            short = "" if series is None else f"{value:g}"
+            points.append(Point(label, loss, ratio.value, low, high, short))
     if not points:
         return None
     alt = "; ".join(
-        f"{point.label}: {point.y:.2f} times {first.name} at a loss of {point.x:.3f}"
+        f"{point.label}{point.short and ', at '}{point.short}: {point.y:.2f} times {first.name} "
+        f"at a loss of {point.x:.3f}"
         for point in points
     )
     axes = Axes(
@@ -126,6 +133,29 @@ def _loss_chart(about: _About, summaries: Sequence[ArmSummary], first: ArmSummar
     )
     caption = f"Decode speed, times {first.name}, against the measured loss. {about.text}"
     return Chart(LOSS_CHART, caption, alt, scatter(points, axes))
+
+
+def _sweep_of(summaries: Sequence[ArmSummary]) -> dict[str, tuple[KnobSeries, float]]:
+    """Return by name of an arm the first sweep that it is in, and its value there."""
+    found: dict[str, tuple[KnobSeries, float]] = {}
+    for series in knob_series(summaries):
+        for value, one in series.points:
+            found.setdefault(one.name, (series, value))
+    return found
+
+
+def _place(
+    sweeps: Mapping[str, tuple[KnobSeries, float]], one: ArmSummary
+) -> tuple[bool, str, float]:
+    """Return the key that puts arms of no sweep first and each sweep in order of its number."""
+    if one.name not in sweeps:
+        return False, "", 0.0
+    series, value = sweeps[one.name]
+    return True, _series_label(series), value
+
+
+def _series_label(series: KnobSeries) -> str:
+    return f"{series.name}, n = {min(one.num_windows for _, one in series.points)}"
 
 
 def _parts_chart(about: _About, summaries: Sequence[ArmSummary]) -> Chart | None:
@@ -188,7 +218,7 @@ def _knob_chart(
         if found is not None:
             start = CurvePoint(min(xs), found.value, found.low, found.high)
             end = CurvePoint(max(xs), found.value)
-            drawn.append(Curve(f"{label_of(exact)}, exact", (start, end)))
+            drawn.append(Curve(f"{label_of(exact)}, exact", (start, end), is_level=True))
     alt = "; ".join(
         f"{curve.label}: "
         + ", ".join(f"{point.y:.3g} at {knob} {point.x:g}" for point in curve.points)

@@ -30,10 +30,11 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Points in order of x, and what they are."""
+    """Points in order of x, and what they are; a level has no marks, it was not measured at x."""
 
     label: str
     points: tuple[CurvePoint, ...]
+    is_level: bool = False
 
 
 def curves(
@@ -119,6 +120,8 @@ def _curve(curve: Curve, scale: _Scale, index: int) -> list[str]:
             ends = (x, scale.y(max(point.low, 0.0))), (x, scale.y(point.high))
             parts.append(line(*ends, colour, width=3))
             said += f" ({point.low:.4g}-{point.high:.4g})"
+        if curve.is_level:
+            continue
         place = f'cx="{x:.1f}" cy="{y:.1f}" r="5"'
         parts.append(f'<circle {place} fill="{colour}"><title>{said}</title></circle>')
     y = _TOP + 10 + _LEGEND_LINE * index

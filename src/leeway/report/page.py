@@ -18,7 +18,8 @@ _STYLE = (
     "table{border-collapse:collapse;margin:1rem 0;font-size:.9rem;display:block;overflow-x:auto}"
     "th,td{padding:.25rem .7rem;border-bottom:1px solid #ddd;text-align:right;white-space:nowrap}"
     "th:first-child,td:first-child{text-align:left}"
-    "figure{margin:2rem 0}figcaption{color:#444}svg{max-width:100%;height:auto}"
+    "figure{margin:2rem 0}figcaption{color:#444}"
+    ".chart{overflow-x:auto}svg{display:block;width:100%;min-width:36rem;height:auto}"
     "dt{font-weight:bold}code{font-size:.9em;overflow-wrap:anywhere}"
     ".warning{border-left:4px solid #b5532a;padding-left:.8rem}"
 )
@@ -130,7 +131,8 @@ def _html(page: Page) -> str:
         *(f'<p class="warning">{escape(warning)}</p>' for warning in page.warnings),
         *(_html_table(rows) for rows in page.tables),
         *(
-            f"<figure>{chart.svg}<figcaption>{escape(chart.caption)}</figcaption></figure>"
+            f'<figure><div class="chart">{chart.svg}</div>'
+            f"<figcaption>{escape(chart.caption)}</figcaption></figure>"
             for chart in page.charts
         ),
         "<h2>What the words mean</h2><dl>",

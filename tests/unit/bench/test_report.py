@@ -89,6 +89,20 @@ def test_a_sweep_has_one_chart_a_quantity():
             assert f"{found.value:.3g} at delta {delta}" in chart.alt
 
 
+def test_a_sweep_is_one_series_of_the_loss_chart():
+    deltas = ("0.3", "0.1")
+    windows = measured([f"typical:delta={delta}@draft_model:2" for delta in deltas])
+    names = ["plain", *(one.arm for one in windows[:3] if one.arm != "plain")]
+    summaries = summarise(windows, names)
+    [chart] = [one for one in charts_of(windows, summaries) if one.file == LOSS_CHART]
+    written = texts_of(chart.svg)
+    assert written.count("typical by delta, n = 4") == 1 and "plain, n = 4" in written
+    assert {*deltas} <= set(written)
+    assert chart.alt.startswith("plain, n = 4: 1.00 times plain at a loss of 0.000; typical by")
+    low, high = chart.alt.split("; ")[1:]
+    assert "n = 4, at 0.1: " in low and "n = 4, at 0.3: " in high
+
+
 def test_an_exact_arm_that_drafts_alike_is_a_level_line():
     deltas = ("0.1", "0.3")
     windows = measured(

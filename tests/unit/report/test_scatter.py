@@ -59,3 +59,72 @@ def test_many_low_points_keep_their_labels_within_the_chart():
     ys = [float(node.get("y")) for node in root.iter(f"{SVG}text") if "low" in node.text]
     assert len(ys) == 12 and max(ys) <= 400
     assert all(below - above >= 21.9 for above, below in itertools.pairwise(sorted(ys)))
+
+
+def lines_of(root, colour):
+    nodes = (
+        node
+        for node in root.iter(f"{SVG}line")
+        if node.get("stroke") == colour and node.get("stroke-dasharray") is None
+    )
+    return [[float(node.get(end)) for end in ("x1", "y1", "x2", "y2")] for node in nodes]
+
+
+def test_a_horizontal_range_has_its_own_bar_and_room():
+    wide = Point("wide", 0.1, 2.0, 1.5, 2.5, x_least=0.05, x_most=0.4)
+    root = draw([POINTS[0], wide])
+    [mark] = [node for node in root.iter(f"{SVG}rect") if node.get("width") == "10"]
+    y = float(mark.get("y")) + 5
+    left, right = 70, 720 - 190  # of the plot; its axis ends at 0.4
+    level = (one for one in lines_of(root, "#0b6e99") if one[1] == one[3] == pytest.approx(y))
+    [across] = [one for one in level if one[2] <= right + 0.1]  # the other ties the label
+    assert across[0] == pytest.approx(left + 0.05 / 0.4 * (right - left))
+    assert across[2] == pytest.approx(right)
+
+
+def test_neighbours_in_the_order_never_look_alike_up_to_twelve():
+    points = [Point(str(index), 0.1 * index, 1.0, 1.0, 1.0) for index in range(12)]
+    root = draw(points)
+    kinds = [
+        (node.tag, node.get("fill"), "transform" in node.attrib)
+        for node in root.iter()
+        if node.get("fill", "").startswith("#")
+        and (node.tag != f"{SVG}rect" or node.get("width") == "10")
+        and node.tag != f"{SVG}text"
+    ]
+    assert len(kinds) == len(set(kinds)) == 12
+
+
+SWEEP = [Point("soft", 0.02 * n, 1.0 + 0.1 * n, 1.0, 1.2 + 0.1 * n, f"{n}") for n in (1, 2, 3)]
+
+
+def test_points_of_one_label_are_joined_and_labelled_once():
+    root = draw([*POINTS, *SWEEP])
+    texts = [node.text for node in root.iter(f"{SVG}text")]
+    assert texts.count("soft") == 1 and {"1", "2", "3"} <= set(texts)
+    [joined] = root.iter(f"{SVG}polyline")
+    places = [place.split(",") for place in joined.get("points").split()]
+    assert len(places) == 3 and [float(x) for x, _ in places] == sorted(float(x) for x, _ in places)
+    triangles = list(root.iter(f"{SVG}polygon"))
+    assert len(triangles) == 3 and {node.get("fill") for node in triangles} == {"#5b7f2b"}
+    [soft] = [node for node in root.iter(f"{SVG}text") if node.text == "soft"]
+    assert soft.get("fill") == "#5b7f2b"
+
+
+def test_short_labels_keep_off_one_another_and_off_marks():
+    near = [Point("a", 0.1, 1.0 + 0.01 * n, 1.0, 1.1, f"k{n}.5") for n in range(4)]
+    root = draw([Point("far", 1.0, 4.0, 4.0, 4.0), *near])
+    words = [node for node in root.iter(f"{SVG}text") if (node.text or "").startswith("k")]
+    places = [(float(node.get("x")), float(node.get("y"))) for node in words]
+    assert len(places) == 4
+    for (x, y), (other_x, other_y) in itertools.combinations(places, 2):
+        assert abs(x - other_x) >= 19 or abs(y - other_y) >= 11
+
+
+def test_a_chart_of_many_labels_grows():
+    many = [Point(f"arm {n}", 0.1, 1.0, 1.0, 1.0) for n in range(30)]
+    root = draw(many)
+    height = float(root.get("viewBox").split()[3])
+    ys = [float(node.get("y")) for node in root.iter(f"{SVG}text") if "arm" in node.text]
+    assert height == 48 + 22 * 30 + 56
+    assert len(ys) == 30 and min(ys) > 26 and max(ys) <= height - 56 + 4.1

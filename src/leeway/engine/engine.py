@@ -227,14 +227,14 @@ class Engine:
                 step=one.output_len,
                 keep_raw_probs=one.law.reads_raw_rows,
                 end_token_ids=one.end_token_ids,
+                needs_rows=one.law.info.needs_draft_rows,
+                temperature_scale=self.config.draft_temperature,
             )
             for one, budget in zip(plan.decoding, budgets, strict=True)
             if budget > 0
         ]
         proposed = iter(self._propose(asks))
         drafts = [next(proposed) if budget > 0 else Draft(()) for budget in budgets]
-                needs_rows=one.law.info.needs_draft_rows,
-                temperature_scale=self.config.draft_temperature,
         return [
             cut_at_end(draft, one.end_token_ids, one.sampling.min_tokens - one.output_len)
             for one, draft in zip(plan.decoding, drafts, strict=True)

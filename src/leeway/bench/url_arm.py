@@ -34,13 +34,14 @@ class UrlArm:
 
     Attributes:
         spec: with the model's name as the server has it.
-        tokenizer: writes prompts as text.
+        tokenizer: writes prompts as text; None where no model is loaded, so that only messages
+            can be sent.
         conversations: of prompts sent as messages, by prompt id.
         timeout_s: longest silence of the server.
     """
 
     spec: UrlSpec
-    tokenizer: Tokenizer
+    tokenizer: Tokenizer | None
     conversations: Mapping[str, Sequence[Message]] = field(default_factory=dict)
     timeout_s: float = TIMEOUT_S
 
@@ -85,9 +86,16 @@ class UrlArm:
             )
 
     def _prompt_field(self, prompt: Prompt) -> dict[str, Any]:
+        if self.tokenizer is None and self.spec.send != "messages":
+            raise ConfigError(
+                f"arm {self.spec.name!r} has send={self.spec.send}, which takes the tokenizer of a "
+                "model in this process; write send=messages, or add an arm such as --arm plain",
+                param="arm",
+            )
         if self.spec.send == "tokens":
             return {"prompt": list(prompt.token_ids)}
         if self.spec.send == "text":
+            assert self.tokenizer is not None
             return {"prompt": prompt_text(prompt, self.tokenizer)}
         conversation = self.conversations.get(prompt.prompt_id)
         if conversation is None:
@@ -152,7 +160,7 @@ def prompt_text(prompt: Prompt, tokenizer: Tokenizer) -> str:
 
 def ready_url_arm(
     spec: UrlSpec,
-    tokenizer: Tokenizer,
+    tokenizer: Tokenizer | None,
     conversations: Mapping[str, Sequence[Message]],
 ) -> UrlArm:
     """Return the arm, with the model's name from the server where the spec leaves it open.

@@ -14,13 +14,16 @@ from html import escape
 
 MARKDOWN, HTML, MANIFEST = "report.md", "report.html", "manifest.json"
 _STYLE = (
-    "body{font:16px/1.5 sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}"
+    "body{font:16px/1.5 sans-serif;max-width:78rem;margin:2rem auto;padding:0 1rem;color:#222}"
+    "p,dl,figure{max-width:60rem}h1{overflow-wrap:anywhere}"
     "table{border-collapse:collapse;margin:1rem 0;font-size:.9rem;display:block;overflow-x:auto}"
     "th,td{padding:.25rem .7rem;border-bottom:1px solid #ddd;text-align:right;white-space:nowrap}"
     "th:first-child,td:first-child{text-align:left}"
     "figure{margin:2rem 0}figcaption{color:#444}"
     ".chart{overflow-x:auto}svg{display:block;width:100%;min-width:36rem;height:auto}"
     "dt{font-weight:bold}code{font-size:.9em;overflow-wrap:anywhere}"
+    "@media(max-width:40rem){th:first-child,td:first-child{white-space:normal;"
+    "overflow-wrap:anywhere;min-width:8rem}}"
     ".warning{border-left:4px solid #b5532a;padding-left:.8rem}"
 )
 
@@ -99,11 +102,11 @@ def _markdown(page: Page) -> str:
         "",
         *(f"- **{warning}**" for warning in page.warnings),
         *([""] if page.warnings else []),
-        *(line for rows in page.tables for line in (*_markdown_table(rows), "")),
     ]
     for chart in page.charts:
         alt = chart.alt.replace("[", "(").replace("]", ")")
         lines += [f"![{alt}]({chart.file})", "", f"*{chart.caption}*", ""]
+    lines += [line for rows in page.tables for line in (*_markdown_table(rows), "")]
     lines += ["## What the words mean", ""]
     lines += [f"- {name}: {meaning}" for name, meaning in page.definitions.items()]
     lines += ["", "## Arms", "", *(f"- {name}: `{text}`" for name, text in page.arms.items())]
@@ -129,12 +132,12 @@ def _html(page: Page) -> str:
         f"<h1>{title}</h1>",
         f"<p>{escape(page.intro)}</p>",
         *(f'<p class="warning">{escape(warning)}</p>' for warning in page.warnings),
-        *(_html_table(rows) for rows in page.tables),
         *(
             f'<figure><div class="chart">{chart.svg}</div>'
             f"<figcaption>{escape(chart.caption)}</figcaption></figure>"
             for chart in page.charts
         ),
+        *(_html_table(rows) for rows in page.tables),
         "<h2>What the words mean</h2><dl>",
         *(
             f"<dt>{escape(name)}</dt><dd>{escape(meaning)}</dd>"

@@ -1,6 +1,6 @@
 """Arms: the ways to decode that a run compares, as a user writes them.
 
-    [NAME=]LAW[:KEY=VALUE,...][@DRAFTER[:DEPTH[:adaptive]]][/ROWSHAPE]
+    [NAME=]LAW[:KEY=VALUE,...][@DRAFTER[:DEPTH[:adaptive]][,draft_temperature=X]][/ROWSHAPE]
     [NAME=]plain
 
 `plain` is decoding without drafts, by the law `rejection` and the fast row shape, which is the
@@ -18,23 +18,25 @@ from typing import cast
 
 from leeway.acceptance.registry import build_law
 from leeway.core.config import DraftLengthName, EngineConfig
-from leeway.core.config_settings import DRAFT_LENGTHS, DRAFTERS, ROW_SHAPES
+from leeway.core.config_settings import DRAFT_LENGTHS, DRAFTERS, ROW_SHAPES, SETTINGS
 from leeway.core.config_values import integer, law_options
 from leeway.core.errors import ConfigError, LawError, did_you_mean
 from leeway.core.types import Acceptance
 from leeway.drafters.ngram import NGramDrafter
+from leeway.drafters.none import NoDrafter
 from leeway.engine.compatibility import check_draft_rows
 
 PLAIN = "plain"
 GRAMMAR = (
-    "write [NAME=]LAW[:KEY=VALUE,...][@DRAFTER[:DEPTH[:adaptive]]][/ROWSHAPE], like "
-    "soft=typical:delta=0.2@ngram:3, or plain"
+    "write [NAME=]LAW[:KEY=VALUE,...][@DRAFTER[:DEPTH[:adaptive]][,draft_temperature=X]]"
+    "[/ROWSHAPE], like soft=typical:delta=0.2@ngram:3, or plain"
 )
 _NAMED = re.compile(r"(?P<name>[^=:@/]+)=(?P<spec>.+)")
 _NAME = re.compile(r"[A-Za-z0-9._+-]+")
 _SPEC = re.compile(
     r"(?P<law>[^:@/]+)(?::(?P<options>[^@/]+))?"
-    r"(?:@(?P<drafter>[^:@/]+)(?::(?P<depth>[^:@/]+)(?::(?P<length>[^:@/]+))?)?)?"
+    r"(?:@(?P<drafter>[^:@/,]+)(?::(?P<depth>[^:@/,]+)(?::(?P<length>[^:@/,]+))?)?"
+    r"(?:,draft_temperature=(?P<draft_temperature>[^:@/,]+))?)?"
     r"(?:/(?P<row_shape>[^:@/]+))?"
 )
 
@@ -43,7 +45,8 @@ _SPEC = re.compile(
 class ArmSpec:
     """One way to decode.
 
-    `drafter` is none exactly when `num_speculative_tokens` is 0.
+    `drafter` is none exactly when `num_speculative_tokens` is 0. `draft_temperature` is 1 where
+    nothing is drawn.
     """
 
     name: str
@@ -52,14 +55,17 @@ class ArmSpec:
     num_speculative_tokens: int
     draft_length: DraftLengthName
     row_shape: str
+    draft_temperature: float = 1.0
 
     @property
     def text(self) -> str:
-        """The whole definition in the grammar of this module, nothing left to defaults."""
+        """The whole definition in the grammar of this module, but for a draft temperature of 1."""
         options = ",".join(f"{key}={value}" for key, value in self.acceptance.options.items())
         law = f"{self.acceptance.law}:{options}" if options else self.acceptance.law
         depth = f"{self.num_speculative_tokens}:{self.draft_length}"
-        return f"{law}@{self.drafter}:{depth}/{self.row_shape}"
+        scale = self.draft_temperature
+        drawn = f",draft_temperature={scale}" if scale != 1 and _draws(self.drafter) else ""
+        return f"{law}@{self.drafter}:{depth}{drawn}/{self.row_shape}"
 
 
 def parse_arms(texts: Sequence[str], config: EngineConfig) -> list[ArmSpec]:
@@ -67,7 +73,8 @@ def parse_arms(texts: Sequence[str], config: EngineConfig) -> list[ArmSpec]:
 
     Args:
         texts: one an arm; an arm without a name is called by its text.
-        config: gives drafter, depth and row shape where an arm says nothing of them.
+        config: gives drafter, depth, draft temperature and row shape where an arm says nothing of
+            them.
 
     Raises:
         ConfigError: a text does not follow the grammar, or two arms have one name.
@@ -139,13 +146,15 @@ def _parse(text: str, config: EngineConfig) -> ArmSpec:
     with naming_arm(text):
         check_draft_rows(build_law(acceptance), drafter, gives_rows=drafter != NGramDrafter.name)
     length = _one_of(text, "draft length", parts["length"] or config.draft_length, DRAFT_LENGTHS)
+    drafter = drafter if depth else "none"
     return ArmSpec(
         name or spec,
         acceptance,
-        drafter if depth else "none",
+        drafter,
         depth,
         cast(DraftLengthName, length),
         _row_shape(text, parts["row_shape"] or config.row_shape),
+        _draft_temperature(text, parts["draft_temperature"], drafter, config),
     )
 
 
@@ -173,6 +182,30 @@ def _one_of(text: str, what: str, word: str, allowed: Sequence[str]) -> str:
             param="arm",
         )
     return word
+
+
+def _draws(drafter: str) -> bool:
+    """Return whether a drafter may draw tokens from rows."""
+    return drafter not in {NoDrafter.name, NGramDrafter.name}
+
+
+def _draft_temperature(text: str, given: str | None, drafter: str, config: EngineConfig) -> float:
+    if given is None:
+        return config.draft_temperature if _draws(drafter) else 1.0
+    if not _draws(drafter):
+        raise ConfigError(
+            f"arm {text!r} has a draft temperature and {drafter} drafts, which are not drawn; drop "
+            "it or name another drafter",
+            param="arm",
+        )
+    try:
+        value = SETTINGS["draft_temperature"].reader(given)
+    except ValueError as reason:
+        raise ConfigError(
+            f"arm {text!r} has a draft_temperature that {reason}", param="arm"
+        ) from None
+    assert isinstance(value, float)
+    return value
 
 
 def _depth(text: str, given: str | None, config: EngineConfig) -> int:

@@ -17,10 +17,11 @@ ARM = Parameter(
     show_default=False,
     allow_leading_hyphen=True,
     help="A way to decode, may be repeated: [NAME=]LAW[:KEY=VALUE,...]"
-    "[@DRAFTER[:DEPTH[:adaptive]]][/ROWSHAPE], or plain (no drafts, row shape fast), or a server: "
-    "[NAME=]url:URL[,model=NAME][,send=tokens|text|messages][,body.FIELD=VALUE...], or a rival "
-    "to start: [NAME=]rival:RECIPE[,python=PATH][,speculation=KIND][,...]. The first is "
-    f"what the others are compared with. Without any: {', '.join(DEFAULT_ARMS)}.",
+    "[@DRAFTER[:DEPTH[:adaptive]][,draft_temperature=X]][/ROWSHAPE], or plain (no drafts, row "
+    "shape fast), or a server: [NAME=]url:URL[,model=NAME][,send=tokens|text|messages]"
+    "[,body.FIELD=VALUE...], or a rival to start: [NAME=]rival:RECIPE[,python=PATH]"
+    "[,speculation=KIND][,...]. The first is what the others are compared with. Without any: "
+    f"{', '.join(DEFAULT_ARMS)}.",
 )
 PROMPTS = Parameter(
     metavar="FILE",

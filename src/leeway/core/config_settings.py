@@ -155,9 +155,8 @@ _DRAFTING = (
     Setting(
         "drafter",
         "drafting",
-        "Who proposes tokens: mtp (the model's draft head), ngram (looks up the text), mtp_ngram "
-        "(either, as has paid), draft_model (a second model), none; auto is mtp where "
-        "`leeway heads list` has a head, else ngram.",
+        "Who proposes: mtp (the model's draft head), ngram (looks up the text), mtp_ngram (both), "
+        "draft_model (a second model), none; auto is mtp where there is a head, else ngram.",
         read.choice(*DRAFTERS),
         "auto",
         metavar="NAME",
@@ -173,8 +172,7 @@ _DRAFTING = (
     Setting(
         "head",
         "drafting",
-        "Draft head, a file or a name that `leeway heads list` shows; implies the drafter mtp unless "
-        "mtp_ngram is named.",
+        "Draft head: a file or name of `leeway heads list`; implies mtp unless mtp_ngram is named.",
         read.optional(read.text),
         unset="the model's own",
         metavar="HEAD",

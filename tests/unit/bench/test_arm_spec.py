@@ -59,6 +59,24 @@ def test_every_part(text, name, law, options, drafter, depth, length, row_shape)
     assert parse(text) == expected
 
 
+def test_arms_differ_in_draft_temperature():
+    config = EngineConfig(drafter="mtp", draft_temperature=0.8)
+    arms = parse_arms(
+        [
+            "rejection",
+            "a=rejection@mtp:3:adaptive,draft_temperature=0.5/fast",
+            "b=typical:delta=0.2@draft_model,draft_temperature=0",
+            "c=rejection@ngram:3",
+            "plain",
+        ],
+        config,
+    )
+    assert [arm.draft_temperature for arm in arms] == [0.8, 0.5, 0.0, 1.0, 1.0]
+    assert arms[1].text == "rejection@mtp:3:adaptive,draft_temperature=0.5/fast"
+    assert arms[1].num_speculative_tokens == 3 and arms[1].draft_length == "adaptive"
+    assert [parse(arm.text).draft_temperature for arm in arms] == [0.8, 0.5, 0.0, 1.0, 1.0]
+
+
 def test_what_an_arm_leaves_open_is_the_configurations():
     config = EngineConfig(drafter="mtp", num_speculative_tokens=2, draft_length="adaptive")
     arm = parse("rejection", config)
@@ -66,7 +84,12 @@ def test_what_an_arm_leaves_open_is_the_configurations():
 
 
 @pytest.mark.parametrize(
-    "text", ["typical:delta=0.2,off_set=coin@ngram:3", "block@mtp:5:adaptive/fast"]
+    "text",
+    [
+        "typical:delta=0.2,off_set=coin@ngram:3",
+        "block@mtp:5:adaptive/fast",
+        "block@mtp_ngram:5,draft_temperature=0.25",
+    ],
 )
 def test_the_whole_definition_says_the_same(text):
     arm = parse(text)
@@ -89,6 +112,11 @@ def test_the_whole_definition_says_the_same(text):
         ("rejection/quick", "has the row shape 'quick'; allowed: stable, fast"),
         ("typical:delta", "holds 'delta', which is not key=value"),
         ("typical:delta=0.2,delta=0.3", "gives 'delta' twice"),
+        ("rejection@mtp:3,draft_temperature=1e-9", "has a draft_temperature that is out of range"),
+        ("rejection@mtp:3,draft_temperature=", "is not an arm"),
+        ("rejection@mtp:3,depth=2", "is not an arm"),
+        ("rejection@ngram:3,draft_temperature=0.5", "ngram drafts, which are not drawn"),
+        ("rejection@mtp:0,draft_temperature=0.5", "none drafts, which are not drawn"),
         ("plain@ngram:3", "gives plain decoding drafter"),
         ("plain:delta=0.2", "gives plain decoding options"),
     ],

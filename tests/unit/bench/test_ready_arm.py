@@ -129,6 +129,18 @@ def test_a_row_shape_that_cannot_be_had_is_refused():
     assert arm.row_shape == "stable"
 
 
+def test_one_draft_model_serves_every_draft_temperature():
+    cool, same = make_arms(
+        ["rejection@draft_model:2,draft_temperature=0", "rejection@draft_model:2"]
+    )
+    drafters = [arm.engine.parts.drafter for arm in (cool, same)]
+    assert drafters[0] is drafters[1]
+    receipts = [arm.run(PROMPT, SAMPLING).receipt for arm in (cool, same)]
+    assert [receipt.draft_temperature for receipt in receipts] == [0.0, 1.0]
+    off = [receipt.tally.rates()["mean_draft_tv"] for receipt in receipts]
+    assert off[0] > off[1]  # a point mass is further from the target's row
+
+
 def test_auto_is_called_by_what_it_turned_out_to_be():
     [arm] = over(AnyShape(TABLE, 1), "rejection@auto:2")
     assert arm.spec.drafter == "ngram" and "@ngram:2" in arm.spec.text

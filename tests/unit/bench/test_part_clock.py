@@ -5,13 +5,19 @@ from tests.support.bench_arms import (
     DRAFT_S,
     LAW_S,
     SAMPLING_S,
+    TABLE,
     TARGET_S,
+    VOCAB,
     FakeClock,
     make_arms,
 )
+from tests.support.tabular_engine import ask, make_engine, run_all
 
-from leeway.bench.part_clock import PARTS, PartClock
+from leeway.backends.tabular import TabularBackend
+from leeway.backends.tabular_head import TabularHead
+from leeway.bench.part_clock import PARTS, PartClock, timed_drafter
 from leeway.core.types import SamplingParams
+from leeway.drafters.mtp_ngram import MTPNGramDrafter
 
 
 def test_a_part_within_another_counts_for_itself_only():
@@ -69,6 +75,25 @@ def test_every_part_of_an_engines_step_is_where_it_belongs():
         assert step["target"] == TARGET_S and step["law"] == LAW_S and step["rest"] == 0
         assert step["draft"] == DRAFT_S * num_drafted
         assert step["sampling"] == (SAMPLING_S if num_drafted else 0)
+
+
+def test_a_heads_forwards_are_told_from_the_lookup_beside_it(monkeypatch):
+    now = FakeClock()
+    original = TabularHead.forward
+
+    def forward(self, inputs):
+        now.now += DRAFT_S
+        return original(self, inputs)
+
+    monkeypatch.setattr(TabularHead, "forward", forward)
+    head = TabularHead(TabularBackend(TABLE, 1), [TABLE], 1)
+    clock = PartClock(now)
+    drafter = timed_drafter(MTPNGramDrafter(head, VOCAB, ngram_cost=0.0, head_cost=0.1), clock)
+    deltas = run_all(
+        make_engine(TABLE, drafter=drafter), ask((0, 1, 2, 0, 1), max_tokens=30, seed=1)
+    )
+    drafted = [num for num, _ in deltas["a"][-1].receipt.per_step]
+    assert 0 < clock.read()["draft"] < DRAFT_S * sum(drafted)  # an n-gram's tokens take none
 
 
 def test_engines_that_are_not_wrapped_stay_as_they_are():

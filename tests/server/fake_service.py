@@ -13,7 +13,7 @@ from leeway.acceptance.registry import build_law
 from leeway.core.config import EngineConfig
 from leeway.core.errors import BackendError, ContextLengthError, RequestError
 from leeway.core.receipt import Receipt, Tally
-from leeway.core.types import FinishReason, OutputDelta, Provenance
+from leeway.core.types import FinishReason, OutputDelta, Provenance, TokenLogprob
 from leeway.sampling.params import check_sampling
 
 REPLY = "Hello, wörld"
@@ -24,6 +24,15 @@ class ByteTokenizer:
 
     def encode(self, text, *, add_special=True):
         return list(text.encode())
+
+    def decode(self, token_ids, *, with_special=False):
+        return bytes(token_ids).decode(errors="replace")
+
+    def token_bytes(self, token_id):
+        return bytes([token_id])
+
+    def token_text(self, token_id):
+        return f"<{token_id}>"
 
 
 class PlainTemplate:
@@ -67,6 +76,9 @@ class FakeEngine:
 
     def build_law(self, acceptance):
         return self.law if acceptance is None else build_law(acceptance)
+
+    def law_of(self, request):
+        return self.build_law(request.acceptance)
 
     def status(self):
         return {
@@ -149,6 +161,7 @@ class FakeService:
             reason = (FinishReason.LENGTH if is_cut else FinishReason.STOP) if is_last else None
             if is_last:
                 self._total(receipt)
+            entries, prompt_entries = self._logprobs(request, block, begin == len(block))
             yield OutputDelta(
                 request.request_id,
                 tuple(block),
@@ -156,8 +169,24 @@ class FakeService:
                 text[text_begin:],
                 finish_reason=reason,
                 receipt=receipt if is_last else None,
+                logprobs=entries,
+                prompt_logprobs=prompt_entries,
             )
             text_begin = len(text)
+
+    def _logprobs(self, request, block, is_first):
+        """Give the token with id i the log probability -i / 256."""
+        entries, prompt_entries = (), ()
+        if request.logprobs is not None:
+            entries = tuple(self._entry(one, request.logprobs) for one in block)
+        if request.prompt_logprobs is not None and is_first:
+            rest = request.prompt_token_ids[1:]
+            prompt_entries = (None, *(self._entry(one, request.prompt_logprobs) for one in rest))
+        return entries, prompt_entries
+
+    def _entry(self, token_id, num_top):
+        top = tuple((ord("0") + index, -index / 4) for index in range(num_top))
+        return TokenLogprob(token_id, -token_id / 256, top)
 
     def _receipt(self, request, num_drafted):
         law = self.engine.build_law(request.acceptance)

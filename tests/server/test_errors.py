@@ -27,7 +27,7 @@ def error_of(response, status):
 @pytest.mark.parametrize(
     ("fields", "param", "code", "message"),
     [
-        ({"max_tokens": -3}, "max_tokens", "invalid_request_error", "is -3; allowed: 1 or more"),
+        ({"max_tokens": -3}, "max_tokens", "invalid_request_error", "is -3; allowed: 0 (only read"),
         ({"temperature": -1}, "temperature", "invalid_request_error", "is -1.0; allowed: 0"),
         ({"top_p": 0}, "top_p", "invalid_request_error", "is 0.0; allowed: above 0 to 1"),
         ({"top_k": -5}, "top_k", "invalid_request_error", "is -5; allowed: 0 (off) or more"),
@@ -36,7 +36,18 @@ def error_of(response, status):
         ({"logit_bias": {"999": 1}}, "logit_bias", "invalid_request_error", "is 999; allowed"),
         ({"presence_penalty": 3}, "presence_penalty", "invalid_request_error", "is 3.0; allowed"),
         ({"foo": 1}, "foo", "invalid_request_error", "unknown field 'foo'"),
-        ({"n": 2}, "n", "invalid_request_error", "n is not supported"),
+        ({"n": 0}, "n", "invalid_request_error", "n is 0 for 1 prompt(s); allowed: 1 or more"),
+        ({"n": 65}, "n", "invalid_request_error", "up to 64 choices"),
+        ({"min_tokens": -1}, "min_tokens", "invalid_request_error", "is -1; allowed: 0 (off) to"),
+        ({"logprobs": 2}, "logprobs", "invalid_request_error", "expected bool, got int"),
+        ({"top_logprobs": 2}, "top_logprobs", "invalid_request_error", "only with logprobs: true"),
+        (
+            {"logprobs": True, "top_logprobs": 21},
+            "top_logprobs",
+            "invalid_request_error",
+            "is 21; allowed: 0 to 20",
+        ),
+        ({"echo": True}, "echo", "invalid_request_error", "echo is not supported on this route"),
         ({"tools": [{}]}, "tools", "invalid_request_error", "tools is not supported"),
         ({"messages": []}, "messages", "invalid_request_error", "messages is empty"),
         (
@@ -156,15 +167,25 @@ def test_an_engine_that_is_not_ready_is_503(state, message):
         assert response.headers.get("retry-after") == ("1" if state == "loading" else None)
 
 
-def test_an_api_key_is_asked_of_v1_only(service):
+def test_an_api_key_is_asked_wherever_text_is_read(service):
     client = client_of(service, api_key="sësame")
     right = {"Authorization": "Bearer sësame".encode()}
-    for headers in ({}, {"Authorization": "Bearer sesame"}, {"Authorization": "sësame".encode()}):
+    for headers in (
+        {},
+        {"Authorization": "Bearer sesame"},
+        {"Authorization": "sësame".encode()},
+        {"Authorization": "Basic sësame".encode()},
+        {"X-Api-Key": "sesame"},
+    ):
         response = client.post(PATH, json=CHAT, headers=headers)
         error = error_of(response, 401)
         assert error["code"] == "invalid_api_key" and "sësame" not in error["message"]
         assert response.headers["www-authenticate"] == "Bearer"
     assert client.post(PATH, json=CHAT, headers=right).status_code == 200
+    other = {"X-Api-Key": "sësame".encode()}
+    assert client.post(PATH, json=CHAT, headers=other).status_code == 200
+    assert client.post("/tokenize", json={"prompt": "a"}).status_code == 401
+    assert client.post("/tokenize", json={"prompt": "a"}, headers=right).status_code == 200
     for path in ("/health", "/metrics", "/version"):
         assert client.get(path).status_code == 200
 

@@ -91,7 +91,7 @@ def test_models(client):
     [
         ({"model": "other"}, openai.NotFoundError, "model"),
         ({"max_tokens": -1}, openai.BadRequestError, "max_tokens"),
-        ({"n": 2}, openai.BadRequestError, "n"),
+        ({"n": 0}, openai.BadRequestError, "n"),
         ({"extra_body": {"foo": 1}}, openai.BadRequestError, "foo"),
     ],
 )

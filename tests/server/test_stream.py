@@ -41,14 +41,15 @@ def test_golden_transcript_of_a_completion(client):
 
 
 def test_usage_and_metrics_ride_the_last_chunk(client):
-    *data, usage, done = frames(stream(client, stream_options={"include_usage": True}).text)
+    text = stream(client, stream_options={"include_usage": True}, seed=7).text
+    *data, usage, done = frames(text)
     assert done == "[DONE]"
     for frame in data:
         chunk = msgspec.json.decode(frame)
         assert chunk["usage"] is None and len(chunk["choices"]) == 1 and "metrics" not in chunk
     last = msgspec.json.decode(usage)
     assert last["choices"] == []
-    whole = client.post("/v1/chat/completions", json=CHAT).json()
+    whole = client.post("/v1/chat/completions", json={**CHAT, "seed": 7}).json()
     assert last["usage"] == whole["usage"]
     assert last["metrics"] == whole["metrics"]
 

@@ -54,6 +54,14 @@ def uniform(seed: int, step: int, row: int, purpose: Purpose) -> float:
     return (word >> 11) * 2.0**-53
 
 
+def choice_seed(seed: int, index: int) -> int:
+    """Return the seed of one of several answers to a prompt; the first has the request's own."""
+    if index == 0:
+        return seed
+    word = hashlib.blake2b(struct.pack("<QQ", seed, index), digest_size=8).digest()
+    return int.from_bytes(word, "little") >> 11
+
+
 class KeyedCoins:
     """The production source: keyed by the request's seed."""
 

@@ -1,4 +1,8 @@
-"""Answer format: the JSON of an answer, whole or in chunks, for chat and for completions."""
+"""Answer format: what every API's answer is made of, whole or as a stream of events.
+
+An answer has one output for each choice. Formats turn outputs and deltas into bytes; they decide
+nothing about tokens.
+"""
 
 from __future__ import annotations
 
@@ -9,171 +13,106 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
 from leeway.core.receipt import Receipt
-from leeway.core.types import FinishReason
+from leeway.core.types import FinishReason, OutputDelta, TokenLogprob
 
 METRICS_VERSION = 1
 
 
 @dataclass(slots=True)
 class ChoiceOutput:
-    """What one prompt's answer has come to so far."""
+    """What one choice has come to so far.
+
+    Attributes:
+        prompt_len: tokens of its prompt.
+        is_first_of_prompt: whether usage counts the prompt here; choices of one prompt share it.
+        prompt_text: the prompt as echoed; None where it is not.
+        prompt_logprobs, logprobs: entries of prompt and output, where asked for.
+        num_deltas: deltas taken so far.
+    """
 
     prompt_len: int
+    is_first_of_prompt: bool = True
+    prompt_text: str | None = None
     texts: list[str] = field(default_factory=list)
     output_len: int = 0
+    num_deltas: int = 0
+    prompt_logprobs: list[TokenLogprob | None] = field(default_factory=list)
+    logprobs: list[TokenLogprob] = field(default_factory=list)
     finish_reason: FinishReason | None = None
+    stop_match: str | int | None = None
     receipt: Receipt | None = None
+
+    @property
+    def text(self) -> str:
+        """The answer's text so far, without the prompt."""
+        return "".join(self.texts)
+
+    def take(self, delta: OutputDelta) -> None:
+        """Add a delta."""
+        self.texts.append(delta.text)
+        self.output_len += len(delta.token_ids)
+        self.num_deltas += 1
+        self.prompt_logprobs.extend(delta.prompt_logprobs)
+        self.logprobs.extend(delta.logprobs)
+        self.finish_reason = delta.finish_reason
+        self.stop_match = delta.stop_match
+        self.receipt = delta.receipt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerFormat(ABC):
-    """Builds the bodies of one answer.
+    """Builds the bytes of one answer from its outputs, which have taken each delta before.
 
     Attributes:
         model: name to answer with.
-        fingerprint: identifies model, precision and law of this server.
-        has_usage: whether a stream ends with a chunk of usage.
+        outputs: one for each choice.
         is_detailed: whether metrics list every step.
     """
 
     model: str
-    fingerprint: str
-    has_usage: bool = False
+    outputs: Sequence[ChoiceOutput]
     is_detailed: bool = False
     answer_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     created: int = field(default_factory=lambda: int(time.time()))
 
-    whole_object: str = field(init=False)
-    chunk_object: str = field(init=False)
-    id_prefix: str = field(init=False)
-
     @abstractmethod
-    def opening_choice(self, index: int) -> dict[str, Any] | None:
-        """Return the choice of a stream's first chunk, if it has one."""
-
-    @abstractmethod
-    def text_choice(self, index: int, text: str) -> dict[str, Any]:
-        """Return the choice of a chunk with text."""
-
-    @abstractmethod
-    def finish_choice(self, index: int, reason: FinishReason) -> dict[str, Any]:
-        """Return the choice of the chunk that ends an answer."""
-
-    @abstractmethod
-    def whole_choice(self, index: int, text: str, reason: FinishReason) -> dict[str, Any]:
-        """Return the choice of a whole answer."""
-
-    def whole(self, outputs: Sequence[ChoiceOutput]) -> bytes:
+    def whole(self) -> bytes:
         """Return the body of a whole answer."""
-        choices = []
-        for index, output in enumerate(outputs):
-            assert output.finish_reason is not None
-            choices.append(self.whole_choice(index, "".join(output.texts), output.finish_reason))
-        body = self._head(self.whole_object, choices)
-        return msgspec.json.encode(body | self._tail(outputs))
 
-    def chunk(self, choice: dict[str, Any]) -> bytes:
-        """Return one chunk of a stream."""
-        body = self._head(self.chunk_object, [choice])
-        if self.has_usage:
-            body["usage"] = None
-        return msgspec.json.encode(body)
+    @abstractmethod
+    def opening(self) -> bytes:
+        """Return the events before the first delta."""
 
-    def usage_chunk(self, outputs: Sequence[ChoiceOutput]) -> bytes:
-        """Return the chunk of usage and metrics that ends a stream."""
-        return msgspec.json.encode(self._head(self.chunk_object, []) | self._tail(outputs))
+    @abstractmethod
+    def delta(self, index: int, delta: OutputDelta) -> bytes:
+        """Return the events of one delta of one choice; none where it shows nothing."""
 
-    def _head(self, kind: str, choices: list[dict[str, Any]]) -> dict[str, Any]:
-        return {
-            "id": self.id_prefix + self.answer_id,
-            "object": kind,
-            "created": self.created,
-            "model": self.model,
-            "system_fingerprint": self.fingerprint,
-            "choices": choices,
-        }
+    @abstractmethod
+    def closing(self) -> bytes:
+        """Return the events behind the last delta."""
 
-    def _tail(self, outputs: Sequence[ChoiceOutput]) -> dict[str, Any]:
-        prompt_len = sum(output.prompt_len for output in outputs)
-        output_len = sum(output.output_len for output in outputs)
-        usage = {
-            "prompt_tokens": prompt_len,
-            "completion_tokens": output_len,
-            "total_tokens": prompt_len + output_len,
-        }
-        return {"usage": usage, "metrics": self._metrics(outputs)}
+    @abstractmethod
+    def error(self, error: Exception) -> bytes:
+        """Return the event of a failure in the middle."""
 
-    def _metrics(self, outputs: Sequence[ChoiceOutput]) -> dict[str, Any]:
+    def num_tokens(self) -> tuple[int, int]:
+        """Return prompt tokens, each prompt counted once, and output tokens."""
+        prompts = [output for output in self.outputs if output.is_first_of_prompt]
+        return (
+            sum(output.prompt_len for output in prompts),
+            sum(output.output_len for output in self.outputs),
+        )
+
+    def metrics(self) -> dict[str, Any]:
         """Return the metrics; null under the contract's name when they are not of one answer."""
         each = [
             None
             if output.receipt is None
             else output.receipt.speculative_metrics(detailed=self.is_detailed)
-            for output in outputs
+            for output in self.outputs
         ]
         metrics: dict[str, Any] = {"version": METRICS_VERSION}
         if len(each) == 1:
             return metrics | {"speculative_decoding": each[0]}
         return metrics | {"speculative_decoding": None, "speculative_decoding_by_choice": each}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatFormat(AnswerFormat):
-    """Bodies of /v1/chat/completions."""
-
-    whole_object: str = field(init=False, default="chat.completion")
-    chunk_object: str = field(init=False, default="chat.completion.chunk")
-    id_prefix: str = field(init=False, default="chatcmpl-")
-
-    def opening_choice(self, index: int) -> dict[str, Any] | None:
-        """Return the chunk that names the role."""
-        return self._delta(index, {"role": "assistant", "content": ""})
-
-    def text_choice(self, index: int, text: str) -> dict[str, Any]:
-        """Return a chunk of content."""
-        return self._delta(index, {"content": text})
-
-    def finish_choice(self, index: int, reason: FinishReason) -> dict[str, Any]:
-        """Return the last chunk, with an empty delta."""
-        return self._delta(index, {}, reason)
-
-    def whole_choice(self, index: int, text: str, reason: FinishReason) -> dict[str, Any]:
-        """Return the assistant's message."""
-        message = {"role": "assistant", "content": text, "refusal": None}
-        return {"index": index, "message": message, "logprobs": None, "finish_reason": reason}
-
-    def _delta(
-        self, index: int, delta: dict[str, str], reason: FinishReason | None = None
-    ) -> dict[str, Any]:
-        return {"index": index, "delta": delta, "logprobs": None, "finish_reason": reason}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompletionFormat(AnswerFormat):
-    """Bodies of /v1/completions."""
-
-    whole_object: str = field(init=False, default="text_completion")
-    chunk_object: str = field(init=False, default="text_completion")
-    id_prefix: str = field(init=False, default="cmpl-")
-
-    def opening_choice(self, index: int) -> dict[str, Any] | None:
-        """Return nothing: a completion's stream begins with text."""
-        return None
-
-    def text_choice(self, index: int, text: str) -> dict[str, Any]:
-        """Return a chunk of text."""
-        return self._choice(index, text)
-
-    def finish_choice(self, index: int, reason: FinishReason) -> dict[str, Any]:
-        """Return the last chunk, without text."""
-        return self._choice(index, "", reason)
-
-    def whole_choice(self, index: int, text: str, reason: FinishReason) -> dict[str, Any]:
-        """Return the text."""
-        return self._choice(index, text, reason)
-
-    def _choice(self, index: int, text: str, reason: FinishReason | None = None) -> dict[str, Any]:
-        return {"index": index, "text": text, "logprobs": None, "finish_reason": reason}

@@ -26,10 +26,13 @@ from leeway.server.errors import (
 )
 from leeway.server.health import PACKAGE_VERSION, health_body
 from leeway.server.law_ceiling import build_ceiling
+from leeway.server.messages import count_tokens, messages
 from leeway.server.metrics import ServerMetrics
 from leeway.server.request_id import RequestIdMiddleware
+from leeway.server.responses import responses
 from leeway.server.service_protocol import Service
 from leeway.server.state import ServerState
+from leeway.server.tokenize import detokenize, tokenize
 
 KEEP_ALIVE_S = 10.0
 
@@ -84,6 +87,11 @@ def _routes() -> list[Route]:
     return [
         Route("/v1/chat/completions", chat_completions, methods=["POST"]),
         Route("/v1/completions", completions, methods=["POST"]),
+        Route("/v1/responses", responses, methods=["POST"]),
+        Route("/v1/messages", messages, methods=["POST"]),
+        Route("/v1/messages/count_tokens", count_tokens, methods=["POST"]),
+        Route("/tokenize", tokenize, methods=["POST"]),
+        Route("/detokenize", detokenize, methods=["POST"]),
         Route("/v1/models", list_models, methods=["GET"]),
         Route("/v1/models/{model_id:path}", show_model, methods=["GET"]),
         Route("/health", show_health, methods=["GET"]),
@@ -125,11 +133,12 @@ async def show_version(request: Request) -> Response:
 
 
 def _model(state: ServerState) -> dict[str, str | int]:
-    parts = state.engine().parts
+    name = state.engine().parts.model_name
     return {
-        "id": parts.model_name,
+        "id": name,
         "object": "model",
         "created": state.started_at,
         "owned_by": "leeway",
-        "max_model_len": min(parts.backend.context_len, parts.backend.capacity_tokens),
+        "root": name,
+        "max_model_len": state.max_model_len(),
     }

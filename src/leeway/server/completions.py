@@ -1,38 +1,23 @@
-"""The two completion routes: a request's body to engine requests, and back to an answer."""
+"""OpenAI's chat and completions: a request's body to prompts and an order."""
 
 from __future__ import annotations
 
 import asyncio
-import time
-import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from starlette.requests import Request as HTTPRequest
 from starlette.types import ASGIApp
 
 from leeway.core.errors import RequestError
-from leeway.core.types import Request
-from leeway.server.answer_format import AnswerFormat, ChatFormat, ChoiceOutput, CompletionFormat
+from leeway.sampling.logprobs import MAX_TOP_LOGPROBS
 from leeway.server.body import read_json_object
-from leeway.server.deltas import DeltaQueue
+from leeway.server.choice_format import ChatFormat, CompletionFormat
 from leeway.server.fields import read_fields
-from leeway.server.prompts import chat_prompt, completion_prompts
-from leeway.server.respond import StreamedAnswer, WholeAnswer
-from leeway.server.sampling_fields import read_max_tokens, read_sampling, room_for_answer
+from leeway.server.order import Order, check_choices, make_outputs, read_order, send_answer
+from leeway.server.prompts import chat_prompt, completion_prompts, echo_text
+from leeway.server.sampling_fields import read_max_tokens, read_stop
 from leeway.server.schema import ChatFields, CompletionFields, SharedFields
-from leeway.server.speculative_fields import SpeculativeFields, read_speculative
 from leeway.server.state import ServerState
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """A checked request: what it asks of every prompt."""
-
-    fields: SharedFields
-    model: str
-    speculative: SpeculativeFields
-    received_at: float
 
 
 async def chat_completions(http_request: HTTPRequest) -> ASGIApp:
@@ -41,9 +26,19 @@ async def chat_completions(http_request: HTTPRequest) -> ASGIApp:
     parts = state.engine().parts
     content = await read_json_object(http_request, state.max_body_bytes)
     fields = read_fields(content, ChatFields)
-    order = _order(state, fields)
+    order = replace(_order(state, fields), logprobs=_chat_logprobs(fields))
+    check_choices(1, fields.n)
     prompt = await asyncio.to_thread(chat_prompt, parts, fields.messages)
-    return _answer(state, order, [prompt], ChatFormat)
+    shape = ChatFormat(
+        model=order.model,
+        outputs=make_outputs(order, [prompt]),
+        is_detailed=order.speculative.is_detailed,
+        fingerprint=state.fingerprint(),
+        tokenizer=parts.tokenizer,
+        has_usage=_has_usage(fields),
+        has_logprobs=order.logprobs is not None,
+    )
+    return send_answer(state, order, [prompt], shape)
 
 
 async def completions(http_request: HTTPRequest) -> ASGIApp:
@@ -52,52 +47,87 @@ async def completions(http_request: HTTPRequest) -> ASGIApp:
     parts = state.engine().parts
     content = await read_json_object(http_request, state.max_body_bytes)
     fields = read_fields(content, CompletionFields)
-    order = _order(state, fields)
+    num_top = _completion_logprobs(fields)
+    order = replace(
+        _order(state, fields), logprobs=num_top, prompt_logprobs=num_top if fields.echo else None
+    )
+    _check_best_of(fields)
     prompts = await asyncio.to_thread(completion_prompts, parts, fields.prompt)
-    return _answer(state, order, prompts, CompletionFormat)
+    check_choices(len(prompts), fields.n)
+    outputs = make_outputs(order, prompts)
+    if fields.echo:
+        for index, output in enumerate(outputs):
+            output.prompt_text = echo_text(parts, fields.prompt, prompts, index // fields.n)
+    shape = CompletionFormat(
+        model=order.model,
+        outputs=outputs,
+        is_detailed=order.speculative.is_detailed,
+        fingerprint=state.fingerprint(),
+        tokenizer=parts.tokenizer,
+        has_usage=_has_usage(fields),
+        has_logprobs=order.logprobs is not None,
+        prompts=[prompt for prompt in prompts for _ in range(fields.n)],
+    )
+    return send_answer(state, order, prompts, shape)
 
 
 def _order(state: ServerState, fields: SharedFields) -> Order:
-    model = state.check_model(fields.model)
     if fields.stream_options is not None and not fields.stream:
         raise RequestError(
             "stream_options is allowed only with stream: true", param="stream_options"
         )
-    speculative = read_speculative(fields.speculative, state.engine(), state.ceiling)
-    return Order(fields, model, speculative, time.monotonic())
-
-
-def _requests(state: ServerState, order: Order, prompts: Sequence[list[int]]) -> list[Request]:
-    asked = read_max_tokens(order.fields)
-    backend = state.engine().parts.backend
-    requests = []
-    for prompt in prompts:
-        max_tokens = room_for_answer(backend, len(prompt)) if asked is None else asked
-        requests.append(
-            Request(
-                request_id=uuid.uuid4().hex,
-                prompt_token_ids=tuple(prompt),
-                sampling=read_sampling(order.fields, max_tokens),
-                acceptance=order.speculative.acceptance,
-                num_speculative_tokens=order.speculative.num_speculative_tokens,
-            )
-        )
-    return requests
-
-
-def _answer(
-    state: ServerState, order: Order, prompts: Sequence[list[int]], kind: type[AnswerFormat]
-) -> ASGIApp:
-    options = order.fields.stream_options
-    shape = kind(
-        model=order.model,
-        fingerprint=state.fingerprint(),
-        has_usage=options is not None and bool(options.include_usage),
-        is_detailed=order.speculative.is_detailed,
+    order = read_order(
+        state, fields, max_tokens=read_max_tokens(fields), stop=read_stop(fields.stop)
     )
-    requests = _requests(state, order, prompts)
-    deltas = DeltaQueue(state.service, requests, state.report, order.received_at)
-    outputs = [ChoiceOutput(len(prompt)) for prompt in prompts]
-    if order.fields.stream:
-        return StreamedAnswer(deltas, shape, outputs, state.keep_alive_s)
-    return WholeAnswer(deltas, shape, outputs)
+    return replace(order, num_choices=fields.n)
+
+
+def _has_usage(fields: SharedFields) -> bool:
+    options = fields.stream_options
+    return options is not None and bool(options.include_usage)
+
+
+def _chat_logprobs(fields: ChatFields) -> int | None:
+    """Return how many of the likeliest tokens are wanted; None where no logprobs are."""
+    if fields.top_logprobs is not None:
+        check_top_logprobs(fields.top_logprobs)
+        if fields.top_logprobs and not fields.logprobs:
+            raise RequestError(
+                f"top_logprobs is {fields.top_logprobs} without logprobs; allowed: only with "
+                "logprobs: true, or 0",
+                param="top_logprobs",
+            )
+    return (fields.top_logprobs or 0) if fields.logprobs else None
+
+
+def _completion_logprobs(fields: CompletionFields) -> int | None:
+    asked = fields.logprobs
+    if asked is None or asked is False:
+        return None
+    if asked is True:
+        raise RequestError(
+            "logprobs is true; allowed: a number from 0 to "
+            f"{MAX_TOP_LOGPROBS}, how many of the likeliest tokens to list",
+            param="logprobs",
+        )
+    check_top_logprobs(asked, "logprobs")
+    return asked
+
+
+def check_top_logprobs(num_top: int, name: str = "top_logprobs") -> None:
+    """Raise RequestError unless so many of the likeliest tokens can be listed."""
+    if not 0 <= num_top <= MAX_TOP_LOGPROBS:
+        raise RequestError(
+            f"{name} is {num_top}; allowed: 0 to {MAX_TOP_LOGPROBS}, how many of the likeliest "
+            "tokens to list",
+            param=name,
+        )
+
+
+def _check_best_of(fields: CompletionFields) -> None:
+    if fields.best_of not in (None, fields.n):
+        raise RequestError(
+            f"best_of is {fields.best_of}; allowed: n ({fields.n}), for answers are not ranked; "
+            "ask for n with logprobs and choose yourself",
+            param="best_of",
+        )

@@ -1,4 +1,7 @@
-"""Errors as OpenAI's clients read them: {"error": {message, type, param, code}} with a status.
+"""Errors as clients read them, with a status.
+
+OpenAI's shape is {"error": {message, type, param, code}}; under /v1/messages Anthropic's clients
+get their own, {"type": "error", "error": {type, message}, "request_id"}.
 
 `LeewayError` carries its own status and code. What only HTTP can get wrong (no such route, body too
 large, not ready) is Starlette's `HTTPException`; anything else is an internal error, whose cause
@@ -9,12 +12,14 @@ from __future__ import annotations
 
 import http
 import logging
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Scope
 
 from leeway.core.errors import LeewayError
 from leeway.server.request_id import HEADER
@@ -22,9 +27,23 @@ from leeway.server.request_id import HEADER
 log = logging.getLogger("leeway")
 
 ROUTES = (
-    "POST /v1/chat/completions, POST /v1/completions, GET /v1/models, GET /v1/models/{id}, "
-    "GET /health, GET /metrics, GET /version"
+    "POST /v1/chat/completions, POST /v1/completions, POST /v1/responses, POST /v1/messages, "
+    "POST /v1/messages/count_tokens, POST /tokenize, POST /detokenize, GET /v1/models, "
+    "GET /v1/models/{id}, GET /health, GET /metrics, GET /version"
 )
+_MESSAGES = "/v1/messages"
+_ANTHROPIC_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    405: "invalid_request_error",
+    413: "request_too_large",
+    415: "invalid_request_error",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+}
 _CODES = {
     401: "invalid_api_key",
     404: "not_found",
@@ -52,8 +71,27 @@ def error_body(error: BaseException) -> tuple[int, dict[str, Any]]:
     return status, {"error": content}
 
 
+def anthropic_error_body(error: BaseException, request_id: str) -> tuple[int, dict[str, Any]]:
+    """Return the status and the body of an error in Anthropic's shape."""
+    status, body = error_body(error)
+    kind = _ANTHROPIC_TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
+    content = {"type": kind, "message": body["error"]["message"]}
+    return status, {"type": "error", "error": content, "request_id": request_id}
+
+
+def error_response(
+    scope: Scope, error: BaseException, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return an error as the clients of its route read it."""
+    if scope["path"].startswith(_MESSAGES):
+        status, body = anthropic_error_body(error, scope["state"]["request_id"])
+    else:
+        status, body = error_body(error)
+    return json_response(body, status, headers)
+
+
 def json_response(
-    content: object, status: int = 200, headers: dict[str, str] | None = None
+    content: object, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
     """Return a JSON response."""
     return Response(
@@ -63,10 +101,10 @@ def json_response(
 
 async def answer_leeway_error(request: Request, error: Exception) -> Response:
     """Answer an error that names a user's mistake, or a failed forward."""
-    status, body = error_body(error)
-    if status >= 500:
+    assert isinstance(error, LeewayError)
+    if error.http_status >= 500:
         log.error("request %s failed: %s", request.scope["state"]["request_id"], error)
-    return json_response(body, status)
+    return error_response(request.scope, error)
 
 
 async def answer_http_error(request: Request, error: Exception) -> Response:
@@ -77,14 +115,13 @@ async def answer_http_error(request: Request, error: Exception) -> Response:
         error = HTTPException(
             error.status_code, f"no route {asked}; there are {ROUTES}", headers=error.headers
         )
-    status, body = error_body(error)
-    return json_response(body, status, dict(error.headers or {}))
+    return error_response(request.scope, error, error.headers)
 
 
 async def answer_internal_error(request: Request, error: Exception) -> Response:
     """Answer a defect of ours; uvicorn logs the traceback."""
-    status, body = error_body(error)
-    return json_response(body, status, {HEADER: request.scope["state"]["request_id"]})
+    headers = {HEADER: request.scope["state"]["request_id"]}
+    return error_response(request.scope, error, headers)
 
 
 async def answer_disconnect(request: Request, error: Exception) -> Response:

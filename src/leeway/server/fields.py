@@ -8,6 +8,7 @@ same as leaving the field out.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
@@ -27,17 +28,16 @@ IGNORED = frozenset(
     }
 )
 
-# Not supported, with the values that ask for nothing and so are accepted.
+# Of OpenAI's completions: not supported, with the values that ask for nothing and so are accepted.
 UNSUPPORTED: dict[str, tuple[Any, ...]] = {
     "add_generation_prompt": (True,),
     "allowed_token_ids": ([],),
     "audio": (),
     "bad_words": ([],),
-    "best_of": (1,),
     "chat_template": (),
     "chat_template_kwargs": ({},),
     "continue_final_message": (False,),
-    "echo": (False,),
+    "echo": (False,),  # chat only
     "function_call": ("none", "auto"),
     "functions": ([],),
     "guided_choice": (),
@@ -46,10 +46,7 @@ UNSUPPORTED: dict[str, tuple[Any, ...]] = {
     "guided_regex": (),
     "include_stop_str_in_output": (False,),
     "length_penalty": (1, 1.0),
-    "logprobs": (False,),
-    "min_tokens": (0,),
     "modalities": (["text"],),
-    "n": (1,),
     "prediction": (),
     "prompt_logprobs": (),
     "reasoning_effort": ("none",),
@@ -62,7 +59,7 @@ UNSUPPORTED: dict[str, tuple[Any, ...]] = {
     "suffix": ("",),
     "tool_choice": ("none", "auto"),
     "tools": ([],),
-    "top_logprobs": (0,),
+    "top_logprobs": (0,),  # completions only
     "truncate_prompt_tokens": (),
     "use_beam_search": (False,),
     "verbosity": ("medium",),
@@ -72,7 +69,25 @@ UNSUPPORTED: dict[str, tuple[Any, ...]] = {
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 
-def read_fields(content: Mapping[str, Any], kind: type[StructT]) -> StructT:
+@dataclass(frozen=True, slots=True)
+class FieldRules:
+    """What an API does with the names that it does not honour.
+
+    Attributes:
+        unsupported: with the values that ask for nothing.
+        ignored: cannot matter here.
+    """
+
+    unsupported: Mapping[str, tuple[Any, ...]]
+    ignored: frozenset[str]
+
+
+OPENAI = FieldRules(UNSUPPORTED, IGNORED)
+
+
+def read_fields(
+    content: Mapping[str, Any], kind: type[StructT], rules: FieldRules = OPENAI
+) -> StructT:
     """Return the request's honoured fields.
 
     Raises:
@@ -84,10 +99,10 @@ def read_fields(content: Mapping[str, Any], kind: type[StructT]) -> StructT:
         if name in honoured:
             if value is not None:
                 kept[name] = value
-        elif name in UNSUPPORTED:
-            _refuse_unless_neutral(name, value)
-        elif name not in IGNORED:
-            hint = did_you_mean(name, honoured | set(UNSUPPORTED) | IGNORED)
+        elif name in rules.unsupported:
+            refuse_unless_neutral(name, value, rules.unsupported[name])
+        elif name not in rules.ignored:
+            hint = did_you_mean(name, honoured | set(rules.unsupported) | rules.ignored)
             raise RequestError(
                 f"unknown field {name!r}{hint}; known are {', '.join(sorted(honoured))}",
                 param=name,
@@ -110,8 +125,8 @@ def convert(content: object, kind: type[StructT], prefix: str = "") -> StructT:
         raise RequestError(f"{path or 'the request'}: {named}", param=path or None) from None
 
 
-def _refuse_unless_neutral(name: str, value: object) -> None:
-    neutral = UNSUPPORTED[name]
+def refuse_unless_neutral(name: str, value: object, neutral: tuple[Any, ...]) -> None:
+    """Raise RequestError where a value asks for something; `name` is its path in the request."""
     if value is None or any(value == one and type(value) is type(one) for one in neutral):
         return
     instead = (
@@ -119,4 +134,4 @@ def _refuse_unless_neutral(name: str, value: object) -> None:
         if neutral
         else ("leave it out")
     )
-    raise RequestError(f"{name} is not supported by this server; {instead}", param=name)
+    raise RequestError(f"{name} is not supported on this route; {instead}", param=name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from leeway.core.errors import RequestError
@@ -10,7 +11,7 @@ from leeway.server.schema import Message, TextPart
 from leeway.server.service_protocol import ServedParts
 
 MAX_PROMPTS = 64
-_ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 _EMPTY_IN_MESSAGES = ("annotations", "audio", "function_call", "refusal", "tool_calls")
 
 
@@ -20,10 +21,21 @@ def chat_prompt(parts: ServedParts, messages: list[dict[str, Any]]) -> list[int]
     Raises:
         RequestError: a message is malformed, or the model's template refuses the conversation.
     """
+    return chat_ids(parts, render_chat(parts, messages))
+
+
+def render_chat(
+    parts: ServedParts, messages: list[dict[str, Any]], *, add_generation_prompt: bool = True
+) -> str:
+    """Return the text of a conversation under the model's template. Raises RequestError."""
     if not messages:
         raise RequestError("messages is empty; send at least one", param="messages")
     plain = [_read_message(raw, f"messages[{index}]") for index, raw in enumerate(messages)]
-    text = parts.chat_template.render(plain)
+    return parts.chat_template.render(plain, add_generation_prompt=add_generation_prompt)
+
+
+def chat_ids(parts: ServedParts, text: str) -> list[int]:
+    """Return the ids of a rendered conversation. Raises RequestError where there are none."""
     return _checked(parts, parts.tokenizer.encode(text, add_special=False), "messages")
 
 
@@ -61,6 +73,19 @@ def completion_prompts(
     return prompts
 
 
+def echo_text(
+    parts: ServedParts,
+    prompt: str | list[str | int | list[int]],
+    prompts: list[list[int]],
+    index: int,
+) -> str:
+    """Return the text of one of `completion_prompts`, as it came, or of its ids."""
+    given = prompt if isinstance(prompt, str) else prompt[index]
+    if isinstance(given, str):
+        return given
+    return parts.tokenizer.decode(prompts[index], with_special=True)
+
+
 def _encode(parts: ServedParts, text: str, path: str) -> list[int]:
     return _checked(parts, parts.tokenizer.encode(text), path)
 
@@ -68,13 +93,18 @@ def _encode(parts: ServedParts, text: str, path: str) -> list[int]:
 def _checked(parts: ServedParts, token_ids: list[int], path: str) -> list[int]:
     if not token_ids:
         raise RequestError(f"{path} has no tokens; send at least one", param=path)
+    check_ids(parts, token_ids, path)
+    return token_ids
+
+
+def check_ids(parts: ServedParts, token_ids: Sequence[int], path: str) -> None:
+    """Raise RequestError naming the first id that is no token's."""
     vocab_size = parts.tokenizer.vocab_size
     for token_id in token_ids:
         if not 0 <= token_id < vocab_size:
             raise RequestError(
                 f"{path} has the token id {token_id}; allowed: 0 to {vocab_size - 1}", param=path
             )
-    return token_ids
 
 
 def _read_message(raw: dict[str, Any], path: str) -> dict[str, str]:
@@ -88,13 +118,13 @@ def _read_message(raw: dict[str, Any], path: str) -> dict[str, str]:
                 param=f"{path}.{name}",
             )
     message = convert(kept, Message, path)
-    if message.role not in _ROLES:
-        known = ", ".join(sorted(_ROLES))
+    if message.role not in ROLES:
+        known = ", ".join(sorted(ROLES))
         raise RequestError(
             f"{path}.role is {message.role!r}; allowed: {known} (tools are not supported)",
             param=f"{path}.role",
         )
-    plain = {"role": _ROLES[message.role], "content": _read_content(message.content, path)}
+    plain = {"role": ROLES[message.role], "content": _read_content(message.content, path)}
     if message.name is not None:
         plain["name"] = message.name
     return plain

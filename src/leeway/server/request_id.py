@@ -1,4 +1,7 @@
-"""X-Request-Id: every response carries the client's own id, or a fresh one."""
+"""X-Request-Id: every response carries the client's own id, or a fresh one.
+
+Anthropic's clients read it as `request-id`.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,8 @@ class RequestIdMiddleware:
 
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message)[HEADER] = request_id
+                headers = MutableHeaders(scope=message)
+                headers[HEADER] = headers["request-id"] = request_id
             await send(message)
 
         await self._app(scope, receive, send_with_id)

@@ -1,30 +1,27 @@
 """Responses: an answer whole, or as server-sent events. A client that leaves cancels its requests.
 
-Before anything is sent an error becomes a status; afterwards it becomes one frame, and the stream
-ends without [DONE].
+Before anything is sent an error becomes a status; afterwards it becomes one event, and the stream
+ends without the events that close a whole one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Mapping
 
-import msgspec
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from leeway.core.errors import LeewayError
 from leeway.core.types import OutputDelta
-from leeway.server.answer_format import AnswerFormat, ChoiceOutput
+from leeway.server.answer_format import AnswerFormat
 from leeway.server.deltas import DeltaQueue
-from leeway.server.errors import error_body
+from leeway.server.sse import KEEP_ALIVE
 
 log = logging.getLogger("leeway")
 
-KEEP_ALIVE = b": keep-alive\n\n"
-DONE = b"data: [DONE]\n\n"
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache"),
@@ -35,12 +32,10 @@ _HEADERS = [
 class WholeAnswer:
     """Sends the answer when it is complete."""
 
-    def __init__(
-        self, deltas: DeltaQueue, shape: AnswerFormat, outputs: list[ChoiceOutput]
-    ) -> None:
+    def __init__(self, deltas: DeltaQueue, shape: AnswerFormat, headers: Mapping[str, str]) -> None:
         self._deltas = deltas
         self._shape = shape
-        self._outputs = outputs
+        self._headers = headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run as an ASGI response."""
@@ -51,15 +46,20 @@ class WholeAnswer:
             while deltas.num_running:
                 item = await deltas.get()
                 assert item is not None
-                _take(self._outputs, *item)
-        body = self._shape.whole(self._outputs)
-        await Response(body, media_type="application/json")(scope, receive, send)
+                self._shape.outputs[item[0]].take(item[1])
+        response = Response(
+            self._shape.whole(), headers=self._headers, media_type="application/json"
+        )
+        await response(scope, receive, send)
 
 
 class StreamedAnswer:
     """Sends each delta as it comes.
 
     Args:
+        deltas: what runs.
+        shape: turns it into events.
+        headers: of the response, beside those of every stream.
         keep_alive_s: silence after which a comment is sent; the first one also sends the headers.
     """
 
@@ -67,12 +67,12 @@ class StreamedAnswer:
         self,
         deltas: DeltaQueue,
         shape: AnswerFormat,
-        outputs: list[ChoiceOutput],
+        headers: Mapping[str, str],
         keep_alive_s: float,
     ) -> None:
         self._deltas = deltas
         self._shape = shape
-        self._outputs = outputs
+        self._headers = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
         self._keep_alive_s = keep_alive_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -82,42 +82,35 @@ class StreamedAnswer:
     async def _answer(self, send: Send) -> None:
         async with self._deltas as deltas:
             first = await deltas.get(self._keep_alive_s)
-            await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-            async for frame in self._frames(deltas, first):
-                await send({"type": "http.response.body", "body": frame, "more_body": True})
+            headers = [*_HEADERS, *self._headers]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            async for frames in self._frames(deltas, first):
+                await send({"type": "http.response.body", "body": frames, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _frames(
         self, deltas: DeltaQueue, first: tuple[int, OutputDelta] | None
     ) -> AsyncIterator[bytes]:
         shape, item = self._shape, first
-        for index in range(len(self._outputs)):
-            opening = shape.opening_choice(index)
-            if opening is not None:
-                yield _frame(shape.chunk(opening))
+        opening = shape.opening()
+        if opening:
+            yield opening
         try:
             while True:
-                yield KEEP_ALIVE if item is None else self._delta_frames(*item)
+                yield KEEP_ALIVE if item is None else self._take(*item)
                 if not deltas.num_running:
                     break
                 item = await deltas.get(self._keep_alive_s)
         except Exception as error:  # the status is sent: the reader must learn of it here
-            yield _error_frame(error)
+            if not isinstance(error, LeewayError | HTTPException):
+                log.error("a stream failed", exc_info=error)
+            yield shape.error(error)
             return
-        if shape.has_usage:
-            yield _frame(shape.usage_chunk(self._outputs))
-        yield DONE
+        yield shape.closing()
 
-    def _delta_frames(self, index: int, delta: OutputDelta) -> bytes:
-        """Return the frames of one delta: its text, if any, then its end, if it is the last."""
-        _take(self._outputs, index, delta)
-        frames = b""
-        if delta.text:
-            frames += _frame(self._shape.chunk(self._shape.text_choice(index, delta.text)))
-        if delta.finish_reason is not None:
-            choice = self._shape.finish_choice(index, delta.finish_reason)
-            frames += _frame(self._shape.chunk(choice))
-        return frames
+    def _take(self, index: int, delta: OutputDelta) -> bytes:
+        self._shape.outputs[index].take(delta)
+        return self._shape.delta(index, delta)
 
 
 async def run_until_disconnect(receive: Receive, work: Coroutine[None, None, None]) -> None:
@@ -140,21 +133,3 @@ async def run_until_disconnect(receive: Receive, work: Coroutine[None, None, Non
 async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-def _take(outputs: list[ChoiceOutput], index: int, delta: OutputDelta) -> None:
-    output = outputs[index]
-    output.texts.append(delta.text)
-    output.output_len += len(delta.token_ids)
-    output.finish_reason = delta.finish_reason
-    output.receipt = delta.receipt
-
-
-def _frame(data: bytes) -> bytes:
-    return b"data: " + data + b"\n\n"
-
-
-def _error_frame(error: Exception) -> bytes:
-    if not isinstance(error, LeewayError | HTTPException):
-        log.error("a stream failed", exc_info=error)
-    return _frame(msgspec.json.encode(error_body(error)[1]))

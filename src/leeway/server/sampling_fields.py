@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import MappingProxyType
 
 from leeway.core.errors import RequestError
 from leeway.core.types import SamplingParams
-from leeway.server.schema import ChatFields, CompletionFields, SharedFields
+from leeway.server.schema import ChatFields, CompletionFields, SamplingFields, SharedFields
 from leeway.server.service_protocol import ServedBackend
 
 MAX_STOP_STRINGS = 16
@@ -17,15 +18,14 @@ def read_max_tokens(fields: SharedFields) -> int | None:
     """Return how many tokens the request asks for at most; None when it does not say.
 
     Raises:
-        RequestError: below 1, or two different numbers.
+        RequestError: below 0, or two different numbers.
     """
     asked = {"max_tokens": fields.max_tokens}
     if isinstance(fields, ChatFields):
         asked["max_completion_tokens"] = fields.max_completion_tokens
     given = {name: value for name, value in asked.items() if value is not None}
     for name, value in given.items():
-        if value < 1:
-            raise RequestError(f"{name} is {value}; allowed: 1 or more", param=name)
+        check_max_tokens(name, value)
     if len(set(given.values())) > 1:
         raise RequestError(
             f"max_tokens is {fields.max_tokens} and max_completion_tokens "
@@ -37,23 +37,40 @@ def read_max_tokens(fields: SharedFields) -> int | None:
     return next(iter(given.values()), None)
 
 
+def check_max_tokens(name: str, value: int) -> None:
+    """Raise RequestError where a limit is no number of tokens."""
+    if value < 0:
+        raise RequestError(
+            f"{name} is {value}; allowed: 0 (only read the prompt) or more", param=name
+        )
+
+
+def read_stop(stop: str | Sequence[str], name: str = "stop") -> tuple[str, ...]:
+    """Return the stop strings. Raises RequestError where there are too many, or an empty one."""
+    stops = (stop,) if isinstance(stop, str) else tuple(stop)
+    if len(stops) > MAX_STOP_STRINGS:
+        raise RequestError(
+            f"{name} has {len(stops)} strings; allowed: up to {MAX_STOP_STRINGS}", param=name
+        )
+    if any(not text for text in stops):
+        raise RequestError(f"{name} is ''; allowed: non-empty strings", param=name)
+    return stops
+
+
 def room_for_answer(backend: ServedBackend, prompt_len: int) -> int:
     """Return how many tokens may follow a prompt: what context and cache leave, at least 1."""
     slots = backend.capacity_tokens // backend.block_len * backend.block_len
     return max(1, min(backend.context_len, slots) - prompt_len)
 
 
-def read_sampling(fields: SharedFields, max_tokens: int) -> SamplingParams:
+def read_sampling(
+    fields: SamplingFields, max_tokens: int, stop: Sequence[str] = ()
+) -> SamplingParams:
     """Return the sampling parameters of a request.
 
     Raises:
-        RequestError: too many stop strings, or a `logit_bias` key that is not a token id.
+        RequestError: a `logit_bias` key is not a token id.
     """
-    stop = (fields.stop,) if isinstance(fields.stop, str) else tuple(fields.stop)
-    if len(stop) > MAX_STOP_STRINGS:
-        raise RequestError(
-            f"stop has {len(stop)} strings; allowed: up to {MAX_STOP_STRINGS}", param="stop"
-        )
     return SamplingParams(
         temperature=fields.temperature,
         top_k=max(fields.top_k, 0) if fields.top_k == -1 else fields.top_k,
@@ -61,7 +78,8 @@ def read_sampling(fields: SharedFields, max_tokens: int) -> SamplingParams:
         min_p=fields.min_p,
         seed=fields.seed,
         max_tokens=max_tokens,
-        stop=stop,
+        min_tokens=fields.min_tokens,
+        stop=tuple(stop),
         stop_token_ids=tuple(fields.stop_token_ids),
         ignore_eos=fields.ignore_eos,
         logit_bias=MappingProxyType(_read_logit_bias(fields.logit_bias)),

@@ -14,8 +14,8 @@ class StreamOptions(msgspec.Struct, forbid_unknown_fields=True):
     include_obfuscation: bool | None = None
 
 
-class SharedFields(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What both completions take. `top_k` 0 and -1 are off; `model` may be left out."""
+class SamplingFields(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What every API takes. `top_k` 0 and -1 are off; `model` may be left out."""
 
     model: str | None = None
     temperature: float = 1.0
@@ -23,8 +23,7 @@ class SharedFields(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     top_k: int = 0
     min_p: float = 0.0
     seed: int | None = None
-    max_tokens: int | None = None
-    stop: str | list[str] = []
+    min_tokens: int = 0
     stop_token_ids: list[int] = []
     ignore_eos: bool = False
     logit_bias: dict[str, float] = {}
@@ -32,8 +31,16 @@ class SharedFields(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     frequency_penalty: float = 0.0
     repetition_penalty: float = 1.0
     stream: bool = False
-    stream_options: StreamOptions | None = None
     speculative: dict[str, Any] | None = None
+
+
+class SharedFields(SamplingFields, kw_only=True, forbid_unknown_fields=True):
+    """What both completions of OpenAI take."""
+
+    n: int = 1
+    max_tokens: int | None = None
+    stop: str | list[str] = []
+    stream_options: StreamOptions | None = None
 
 
 class ChatFields(SharedFields, kw_only=True, forbid_unknown_fields=True):
@@ -41,12 +48,65 @@ class ChatFields(SharedFields, kw_only=True, forbid_unknown_fields=True):
 
     messages: list[dict[str, Any]]
     max_completion_tokens: int | None = None
+    logprobs: bool = False
+    top_logprobs: int | None = None
 
 
 class CompletionFields(SharedFields, kw_only=True, forbid_unknown_fields=True):
-    """POST /v1/completions."""
+    """POST /v1/completions. `logprobs` false is off, as in chat."""
 
     prompt: str | list[str | int | list[int]]
+    echo: bool = False
+    logprobs: int | bool | None = None
+    best_of: int | None = None
+
+
+class ResponseFields(SamplingFields, kw_only=True, forbid_unknown_fields=True):
+    """POST /v1/responses."""
+
+    input: str | list[dict[str, Any]]
+    instructions: str | None = None
+    max_output_tokens: int | None = None
+    stop: str | list[str] = []
+    include: list[str] = []
+    top_logprobs: int | None = None
+    stream_options: dict[str, Any] | None = None
+    metadata: dict[str, Any] = {}
+
+
+class MessagesPrompt(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """POST /v1/messages/count_tokens."""
+
+    messages: list[dict[str, Any]]
+    model: str | None = None
+    system: str | list[dict[str, Any]] = ""
+
+
+class MessagesFields(SamplingFields, kw_only=True, forbid_unknown_fields=True):
+    """POST /v1/messages."""
+
+    messages: list[dict[str, Any]]
+    max_tokens: int
+    system: str | list[dict[str, Any]] = ""
+    stop_sequences: list[str] = []
+
+
+class TokenizeFields(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """POST /tokenize: a prompt or messages."""
+
+    model: str | None = None
+    prompt: str | None = None
+    messages: list[dict[str, Any]] | None = None
+    add_special_tokens: bool | None = None
+    add_generation_prompt: bool = True
+    return_token_strs: bool = False
+
+
+class DetokenizeFields(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """POST /detokenize."""
+
+    model: str | None = None
+    tokens: list[int]
 
 
 class Message(msgspec.Struct, forbid_unknown_fields=True):
@@ -62,3 +122,38 @@ class TextPart(msgspec.Struct, forbid_unknown_fields=True):
 
     type: str
     text: str
+
+
+class MessagesMessage(msgspec.Struct, forbid_unknown_fields=True):
+    """One message of a conversation with Anthropic's client."""
+
+    role: str
+    content: str | list[dict[str, Any]]
+
+
+class MessagesTextBlock(msgspec.Struct, forbid_unknown_fields=True):
+    """One block of such a message's content."""
+
+    type: str
+    text: str
+    cache_control: dict[str, Any] | None = None
+    citations: list[Any] | None = None
+
+
+class InputMessage(msgspec.Struct, forbid_unknown_fields=True):
+    """One message among the input items of /v1/responses; answers may be sent back as they came."""
+
+    role: str
+    content: str | list[dict[str, Any]]
+    type: str = "message"
+    id: str | None = None
+    status: str | None = None
+
+
+class InputText(msgspec.Struct, forbid_unknown_fields=True):
+    """One part of such a message's content."""
+
+    type: str
+    text: str
+    annotations: list[Any] = []
+    logprobs: list[Any] | None = None

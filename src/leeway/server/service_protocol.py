@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from leeway.acceptance.base import Law
@@ -17,7 +17,7 @@ ServiceState = Literal["loading", "ready", "failed", "stopped"]
 
 
 class ServedTokenizer(Protocol):
-    """Turns prompts into ids."""
+    """Turns prompts into ids, and ids into text."""
 
     @property
     def vocab_size(self) -> int:
@@ -26,6 +26,18 @@ class ServedTokenizer(Protocol):
 
     def encode(self, text: str, *, add_special: bool = True) -> list[int]:
         """Return the ids of a text."""
+        ...
+
+    def decode(self, token_ids: Iterable[int], *, with_special: bool = False) -> str:
+        """Return the text of the ids; special tokens are left out, or named."""
+        ...
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """Return the bytes of a token; empty for special ones."""
+        ...
+
+    def token_text(self, token_id: int) -> str | None:
+        """Return the vocabulary's own name of an id."""
         ...
 
 
@@ -127,6 +139,10 @@ class ServedEngine(Protocol):
 
     def build_law(self, acceptance: Acceptance | None) -> Law:
         """Return a law that can work here. Raises LawError."""
+        ...
+
+    def law_of(self, request: Request) -> Law:
+        """Return the law that will judge a request. Raises LawError."""
         ...
 
     def status(self) -> dict[str, Any]:

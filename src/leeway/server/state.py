@@ -60,6 +60,11 @@ class ServerState:
             )
         return served
 
+    def max_model_len(self) -> int:
+        """Return the most tokens of prompt and answer together."""
+        backend = self.engine().parts.backend
+        return min(backend.context_len, backend.capacity_tokens)
+
     def fingerprint(self) -> str:
         """Return a short hash of what the server was set to that decides what a seed yields."""
         if not self._fingerprint:

@@ -66,16 +66,23 @@ class Tokenizer:
             ids.insert(0, bos)
         return ids
 
-    def decode(self, token_ids: Iterable[int], *, continues: bool = False) -> str:
-        """Return the text of the ids; special tokens are left out, broken UTF-8 becomes U+FFFD.
+    def decode(
+        self, token_ids: Iterable[int], *, continues: bool = False, with_special: bool = False
+    ) -> str:
+        """Return the text of the ids; broken UTF-8 becomes U+FFFD.
 
-        Where a tokenizer writes a space before the first word of a text, that space is dropped,
-        unless the ids `continue` an earlier text.
+        Special tokens are left out, or, `with_special`, written by their names. Where a tokenizer
+        writes a space before the first word of a text, that space is dropped, unless the ids
+        `continue` an earlier text.
         """
-        raw = b"".join(map(self.token_bytes, token_ids))
+        read = self._shown_bytes if with_special else self.token_bytes
+        raw = b"".join(map(read, token_ids))
         if self._decoding == "sentencepiece_prefix" and not continues:
             raw = raw.removeprefix(b" ")
         return raw.decode("utf-8", errors="replace")
+
+    def _shown_bytes(self, token_id: int) -> bytes:
+        return self.token_bytes(token_id) or (self.token_text(token_id) or "").encode()
 
     def token_bytes(self, token_id: int) -> bytes:
         """Return the bytes a token stands for; empty for special and unknown ids."""

@@ -9,6 +9,7 @@ from leeway.server.sampling_fields import (
     MAX_STOP_STRINGS,
     read_max_tokens,
     read_sampling,
+    read_stop,
     room_for_answer,
 )
 from leeway.server.schema import ChatFields, CompletionFields
@@ -25,13 +26,14 @@ def test_every_field_reaches_the_parameters():
         "top_k": 7,
         "min_p": 0.1,
         "seed": 2**63,
+        "min_tokens": 3,
         "ignore_eos": True,
         "presence_penalty": 0.25,
         "frequency_penalty": -0.5,
         "repetition_penalty": 1.25,
     }
-    fields = chat(**given, stop="END", stop_token_ids=[3], logit_bias={"5": -1.5})
-    params = read_sampling(fields, 11)
+    fields = chat(**given, stop_token_ids=[3], logit_bias={"5": -1.5})
+    params = read_sampling(fields, 11, ("END",))
     assert {name: getattr(params, name) for name in given} == given
     assert (params.stop, params.stop_token_ids, params.max_tokens) == (("END",), (3,), 11)
     assert dict(params.logit_bias) == {5: -1.5}
@@ -43,9 +45,13 @@ def test_top_k_minus_one_is_off():
 
 
 def test_stop_strings_have_a_cap():
-    assert len(read_sampling(chat(stop=["x"] * MAX_STOP_STRINGS), 1).stop) == MAX_STOP_STRINGS
+    assert read_stop("END") == ("END",)
+    assert len(read_stop(["x"] * MAX_STOP_STRINGS)) == MAX_STOP_STRINGS
     with pytest.raises(RequestError, match="stop has 17 strings; allowed: up to 16"):
-        read_sampling(chat(stop=["x"] * 17), 1)
+        read_stop(["x"] * 17)
+    with pytest.raises(RequestError, match="stop_sequences is ''; allowed: non-empty") as caught:
+        read_stop(["x", ""], "stop_sequences")
+    assert caught.value.param == "stop_sequences"
 
 
 @pytest.mark.parametrize("key", ["a", "-1", "1.0", "", "²", "9" * 5000])
@@ -63,9 +69,9 @@ def test_max_tokens_by_either_name():
 
 
 @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
-@pytest.mark.parametrize("value", [0, -3])
-def test_max_tokens_below_one_is_refused_under_its_own_name(name, value):
-    with pytest.raises(RequestError, match=f"{name} is {value}; allowed: 1 or more") as caught:
+@pytest.mark.parametrize("value", [-1, -3])
+def test_max_tokens_below_zero_is_refused_under_its_own_name(name, value):
+    with pytest.raises(RequestError, match=f"{name} is {value}; allowed: 0 ") as caught:
         read_max_tokens(chat(**{name: value}))
     assert caught.value.param == name
 

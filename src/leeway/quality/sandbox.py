@@ -52,7 +52,7 @@ class Limits:
         output_bytes: of anything that comes out beside the verdict.
     """
 
-    wall_s: float = 40.0
+    wall_s: float = 60.0
     cpu_s: float = 10.0
     memory_bytes: int = 1 << 30
     file_bytes: int = 16 << 20

@@ -7,8 +7,11 @@ answer that lacks them, in both suites.
 
 from __future__ import annotations
 
+import re
+
 from leeway.quality.suites.code_suite import CodeSuite, Function
 from leeway.quality.suites.data import DataFile, Record
+from leeway.quality.suites.program_parts import defined_names, needed_part, parse
 
 PROMPT = (
     "Complete the following Python function. Answer with one Python code block that holds the "
@@ -35,9 +38,17 @@ def _function(record: Record) -> Function:
         name=name,
         prompt=PROMPT.format(beginning=beginning.strip("\n")),
         beginning=beginning,
-        tests=f"{tests}\n\ncheck({name})\n",
+        tests=f"{_helpers(beginning, name, tests)}{tests}\n\ncheck({name})\n",
         solution=beginning + str(record["canonical_solution"]),
     )
+
+
+def _helpers(beginning: str, name: str, tests: str) -> str:
+    """Return the prompt's other functions that the tests call, whatever an answer made of them."""
+    prompt = parse(beginning)
+    others = set() if prompt is None else defined_names(prompt) - {name}
+    called = sorted(one for one in others if re.search(rf"\b{re.escape(one)}\(", tests))
+    return "" if prompt is None else "".join(needed_part(beginning, prompt, x) for x in called)
 
 
 HUMANEVAL = CodeSuite(

@@ -88,12 +88,11 @@ def test_a_heads_forwards_are_told_from_the_lookup_beside_it(monkeypatch):
     monkeypatch.setattr(TabularHead, "forward", forward)
     head = TabularHead(TabularBackend(TABLE, 1), [TABLE], 1)
     clock = PartClock(now)
-    drafter = timed_drafter(MTPNGramDrafter(head, VOCAB, ngram_cost=0.0, head_cost=0.1), clock)
-    deltas = run_all(
-        make_engine(TABLE, drafter=drafter), ask((0, 1, 2, 0, 1), max_tokens=30, seed=1)
-    )
-    drafted = [num for num, _ in deltas["a"][-1].receipt.per_step]
-    assert 0 < clock.read()["draft"] < DRAFT_S * sum(drafted)  # an n-gram's tokens take none
+    drafter = timed_drafter(MTPNGramDrafter(head, VOCAB, ngram_cost=0.0, head_cost=0.3), clock)
+    request = ask((0, 1, 2, 0, 1), max_tokens=30, temperature=0.0)
+    deltas = run_all(make_engine(TABLE, drafter=drafter), request)
+    num_drafted = deltas["a"][-1].receipt.tally.num_draft_tokens
+    assert 0 < clock.read()["draft"] < DRAFT_S * num_drafted  # an n-gram's tokens take none
 
 
 def test_engines_that_are_not_wrapped_stay_as_they_are():

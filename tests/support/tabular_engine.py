@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from leeway.backends.tabular import Table, TabularBackend
-from leeway.core.config import EngineConfig
+from leeway.core.config import EngineConfig, PrefixCacheName
 from leeway.core.rng import Coins, KeyedCoins
 from leeway.core.types import Acceptance, OutputDelta, Request, SamplingParams, TokenizerData
 from leeway.drafters.base import Drafter
@@ -48,6 +48,7 @@ def make_engine(
     eos_token_id: int | None = None,
     make_coins: Callable[[int], Coins] = KeyedCoins,
     max_num_seqs: int = 8,
+    prefix_cache: PrefixCacheName = "on",
     **backend_options: int,
 ) -> Engine:
     """Return an engine over a table, with a drafter by name or as an object."""
@@ -74,6 +75,7 @@ def make_engine(
         num_speculative_tokens=num_speculative_tokens,
         draft_temperature=draft_temperature,
         max_num_seqs=max_num_seqs,
+        prefix_cache=prefix_cache,
         acceptance=acceptance or Acceptance(),
     )
     return Engine(parts, config)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leeway.backends.base import ForwardOutput, SequenceInput
-from leeway.backends.tabular_state import NUM_FIXED, state_at
+from leeway.backends.tabular_state import NUM_FIXED, State, fingerprints, state_at
 from leeway.core.types import FloatArray
 from leeway.kvcache import BlockPool
 
@@ -47,6 +47,7 @@ class TabularBackend:
     hidden_size: int = field(init=False)
     pool: BlockPool = field(init=False)
     _slots: NDArray[np.int64] = field(init=False)
+    _marks: NDArray[np.int64] = field(init=False)
     _last_hidden: FloatArray = field(init=False, default_factory=lambda: np.zeros((0, 0)))
 
     def __post_init__(self) -> None:
@@ -56,6 +57,7 @@ class TabularBackend:
         num_blocks = self.capacity_tokens // self.block_len
         self.pool = BlockPool(num_blocks, self.block_len, self.context_len)
         self._slots = np.full((num_blocks, self.block_len), -1, np.int64)
+        self._marks = np.full((num_blocks, self.block_len), -1, np.int64)
 
     def open(self) -> int:
         """Return the handle of a new, empty sequence."""
@@ -76,8 +78,17 @@ class TabularBackend:
         return self.pool.num_open
 
     def take_prefix(self, handle: int, contents: Sequence[int]) -> int:
-        """Take over shared blocks; return how many positions are then cached."""
-        return self.pool.take_prefix(handle, contents)
+        """Take over shared blocks; return how many positions are then cached.
+
+        Asserts that they hold this very text, written behind this very beginning.
+        """
+        num_taken = self.pool.take_prefix(handle, contents)
+        blocks = self.pool.table(handle).ids[: num_taken // self.block_len]
+        text = list(contents[:num_taken])
+        is_this = self._slots[blocks].ravel().tolist() == text
+        is_behind = self._marks[blocks].ravel().tolist() == fingerprints(text)
+        assert is_this and is_behind, "a block of another text was found"
+        return num_taken
 
     def share_prefix(self, handle: int, contents: Sequence[int]) -> None:
         """Let later sequences take over the full blocks of these first positions."""
@@ -96,9 +107,10 @@ class TabularBackend:
         for one, text in zip(inputs, texts, strict=True):
             first = len(one.token_ids) - one.num_logit_rows
             for index, token_id in enumerate(one.token_ids):
-                self._write(one.handle, len(text), int(token_id))
                 text.append(int(token_id))
-                hidden.append(state_at(text).to_row(self.num_named_tokens))
+                state = state_at(text)
+                self._write(one.handle, state, int(token_id))
+                hidden.append(state.to_row(self.num_named_tokens))
                 if index >= first:
                     rows.append(self.row(text))
         probs = np.array(rows).reshape(len(rows), self.vocab_size)
@@ -128,11 +140,13 @@ class TabularBackend:
         """Return the settings in force."""
         return {"backend": "tabular", "order": self.order, "vocab_size": self.vocab_size}
 
-    def _write(self, handle: int, position: int, token_id: int) -> None:
+    def _write(self, handle: int, state: State, token_id: int) -> None:
+        """Put a token and its text's fingerprint where the sequence has its next slot."""
         table = self.pool.table(handle)
-        assert position >= table.num_fixed * self.block_len, "a shared block is written"
-        block, slot = divmod(position, self.block_len)
+        block, slot = divmod(state.position, self.block_len)
+        assert block >= table.num_fixed, "a shared block is written"
         self._slots[table.ids[block], slot] = token_id
+        self._marks[table.ids[block], slot] = state.fingerprint
 
 
 def random_table(

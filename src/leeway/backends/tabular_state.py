@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import accumulate
 
 from leeway.core.types import FloatArray
 
@@ -55,6 +56,11 @@ class State:
 def state_at(tokens: Sequence[int]) -> State:
     """Return the target's state at the last of these tokens."""
     return State(len(tokens) - 1, 0, reduce(_append, tokens, 0), tuple(tokens))
+
+
+def fingerprints(tokens: Sequence[int]) -> list[int]:
+    """Return the fingerprint of the text up to and including each token."""
+    return list(accumulate(tokens, _append, initial=0))[1:]
 
 
 def from_row(row: FloatArray) -> State:

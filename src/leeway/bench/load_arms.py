@@ -49,7 +49,8 @@ def load_arms(
     _check_used(config, specs)
     files = open_model(config.model, cache_dir=config.cache_dir, on_progress=on_progress)
     bare = replace(config, drafter="none", draft_model=None, head=None, acceptance=Acceptance())
-    engine = load_engine(bare, on_progress)
+    # Arms read the same prompts again and again: each must read them itself.
+    engine = load_engine(replace(bare, prefix_cache="off"), on_progress)
     facts: dict[str, Mapping[str, Any]] = {}
 
     def build(name: str) -> Drafter:

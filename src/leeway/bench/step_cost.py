@@ -154,7 +154,7 @@ def measure_steps(
     up, so that every step carries `num_speculative_tokens`.
     """
     drafter = FullBlockDrafter(engine.parts.drafter)
-    config = replace(engine.config, draft_length="fixed")
+    config = replace(engine.config, draft_length="fixed", prefix_cache="off")
     timed = Engine(replace(engine.parts, drafter=drafter), config)
     cells = list(itertools.product(settings, laws))
     runs: dict[int, _Times] = {index: _Times() for index in range(len(cells))}
@@ -188,6 +188,10 @@ class FullBlockDrafter:
         self.reads_hidden = inner.reads_hidden
         self._inner = inner
 
+    def start(self, request_id: str, token_ids: Sequence[int], num_cached: int) -> int:
+        """Hand on."""
+        return self._inner.start(request_id, token_ids, num_cached)
+
     def propose(self, asks: Sequence[DraftAsk]) -> list[Draft]:
         """Return full drafts: what was proposed, then its last token, or the latest of the text."""
         drafts = self._inner.propose(asks)
@@ -196,6 +200,14 @@ class FullBlockDrafter:
     def observe(self, seen: Sequence[Observation]) -> None:
         """Hand on."""
         self._inner.observe(seen)
+
+    def share(self, request_id: str) -> None:
+        """Hand on."""
+        self._inner.share(request_id)
+
+    def suspend(self, request_id: str) -> None:
+        """Hand on."""
+        self._inner.suspend(request_id)
 
     def forget(self, request_id: str) -> None:
         """Hand on."""

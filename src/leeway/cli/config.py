@@ -8,7 +8,8 @@ from typing import Any
 from leeway.cli.call import Call, Screen
 from leeway.cli.options import group_of_verbs, takes_settings
 from leeway.core.config import Config
-from leeway.core.config_settings import SETTINGS, Setting
+from leeway.core.config_setting import Setting
+from leeway.core.config_settings import SETTINGS
 
 app = group_of_verbs("config", "What is configured, and by whom.")
 

@@ -14,7 +14,8 @@ from cyclopts import App, Parameter
 from cyclopts import Group as Panel
 
 from leeway.cli.call import Call
-from leeway.core.config_settings import SETTINGS, Group, Setting
+from leeway.core.config_setting import Group, Setting
+from leeway.core.config_settings import SETTINGS
 
 GLOBAL_PANEL = Panel("Global", sort_key=90)
 _PANELS: dict[Group, Panel] = {

@@ -27,7 +27,8 @@ from leeway.core.config_acceptance import (
     resolve_acceptance,
 )
 from leeway.core.config_drafter import resolve_drafter, set_aside
-from leeway.core.config_settings import DEFAULT_MODEL, ENV_PREFIX, SETTINGS
+from leeway.core.config_setting import ENV_PREFIX
+from leeway.core.config_settings import DEFAULT_MODEL, SETTINGS
 from leeway.core.config_values import DEFAULT_ORIGIN, Layer, Origin
 from leeway.core.errors import ConfigError, did_you_mean
 from leeway.core.types import Acceptance, SamplingParams
@@ -35,6 +36,7 @@ from leeway.core.types import Acceptance, SamplingParams
 WeightsName = Literal["int8", "int4", "16bit", "f32"]
 KVCacheName = Literal["16bit", "u8"]
 RowShape = Literal["stable", "fast"]
+PrefixCacheName = Literal["on", "off"]
 DraftLengthName = Literal["fixed", "adaptive"]
 DrafterName = Literal["auto", "none", "ngram", "draft_model", "mtp", "mtp_ngram"]
 
@@ -75,6 +77,7 @@ class EngineConfig:
     row_shape: RowShape = "stable"
     max_num_seqs: int = 8
     prefill_chunk_len: int = 512
+    prefix_cache: PrefixCacheName = "on"
     drafter: DrafterName = "auto"
     draft_model: str | None = None
     head: str | None = None

@@ -7,69 +7,18 @@ errors and the resolver all read this table.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
 from leeway.core import config_values as read
+from leeway.core.config_setting import Setting
 from leeway.core.rng import MAX_SEED
 
-Group = Literal["model", "drafting", "law", "server", "sampling", "output"]
-
-ENV_PREFIX = "LEEWAY_"
 DEFAULT_MODEL = "smollm2-135m-instruct"
 WEIGHTS = ("int8", "int4", "16bit", "f32")
 KV_CACHES = ("16bit", "u8")
 ROW_SHAPES = ("stable", "fast")
+PREFIX_CACHES = ("on", "off")
 DRAFTERS = ("auto", "mtp", "mtp_ngram", "ngram", "draft_model", "none")
 DRAFT_LENGTHS = ("fixed", "adaptive")
 CASCADE_RULES = ("opt", "tokenv1", "tokenv2", "tokenv3")
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One setting. `unset` says in words what a default of None means.
-
-    `metavar` stands for the value in help texts; `choices` are offered by shell completion.
-    """
-
-    name: str
-    group: Group
-    meaning: str
-    reader: read.Reader
-    default: object = None
-    metavar: str = ""
-    unset: str = "unset"
-    choices: tuple[str, ...] = ()
-    short: str = ""
-    is_switch: bool = False
-    is_list: bool = False
-    is_secret: bool = False
-
-    @property
-    def flag(self) -> str:
-        """The long flag."""
-        return "--" + self.name.replace("_", "-")
-
-    @property
-    def env(self) -> str:
-        """The environment variable."""
-        return ENV_PREFIX + self.name.upper()
-
-    def show(self, value: object) -> str:
-        """Return the value as a user reads it."""
-        if value is None or value == ():
-            return self.unset
-        if self.is_secret:
-            return "(hidden)"
-        if isinstance(value, bool):
-            return "true" if value else "false"
-        if isinstance(value, dict):
-            return ", ".join(f"{key}={item}" for key, item in value.items()) or "none"
-        if isinstance(value, tuple):
-            return ", ".join(repr(item) if self.name == "stop" else item for item in value)
-        if self.name == "kv_memory" and isinstance(value, int):
-            return read.format_size(value)
-        return str(value)
 
 
 _MODEL = (
@@ -140,6 +89,15 @@ _MODEL = (
         read.integer(16, 8192),
         512,
         metavar="N",
+    ),
+    Setting(
+        "prefix_cache",
+        "model",
+        "on: requests that begin alike read what they share once; off: each reads its own prompt.",
+        read.choice(*PREFIX_CACHES),
+        "on",
+        metavar="NAME",
+        choices=PREFIX_CACHES,
     ),
     Setting(
         "cache_dir",

@@ -11,7 +11,9 @@ never called just "accept rate":
 A position is *decided* when a verifier judged it: all accepted ones and the first rejected one of a
 block. A verify step is one judged block, drafted or not; the step that ends a prefill judges an
 empty block. Identities (`check`): accepted + resampled = decided; resampled <= deferred <= decided;
-output tokens = verify steps + accepted - discarded.
+output tokens = verify steps + accepted - discarded. `cached_tokens` of the prompt were in the cache
+already; `preemptions` counts how often the request gave its cache to older ones and read its text
+again.
 """
 
 from __future__ import annotations
@@ -37,6 +39,8 @@ class Tally:
     num_discarded_tokens: int = 0
     num_output_tokens: int = 0
     num_prompt_tokens: int = 0
+    num_cached_tokens: int = 0
+    num_preemptions: int = 0
     num_decided: int = 0
     num_deferred: int = 0
     draft_tv_sum: float = 0.0
@@ -139,6 +143,8 @@ class Tally:
             "resampled": self.num_recovered_tokens,
             "bonus": self.num_bonus_tokens,
             "discarded": self.num_discarded_tokens,
+            "cached_tokens": self.num_cached_tokens,
+            "preemptions": self.num_preemptions,
             "accepted_by_depth": list(self.accepted_by_depth),
             "drafted_by_depth": list(self.drafted_by_depth),
         }
@@ -236,6 +242,8 @@ _SUMMED = (
     "num_discarded_tokens",
     "num_output_tokens",
     "num_prompt_tokens",
+    "num_cached_tokens",
+    "num_preemptions",
     "num_decided",
     "num_deferred",
     "num_outside_support",

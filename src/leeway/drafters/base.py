@@ -81,6 +81,17 @@ class Drafter(Protocol):
     gives_rows: bool
     reads_hidden: bool
 
+    def start(self, request_id: str, token_ids: Sequence[int], num_cached: int) -> int:
+        """Begin a request whose first tokens are in the target's cache already.
+
+        Not called where none are. Observations follow from the returned position on.
+
+        Returns:
+            How many of the first `num_cached` tokens the drafter can do without seeing: whole
+            blocks; the target computes the rest anew.
+        """
+        ...
+
     def propose(self, asks: Sequence[DraftAsk]) -> list[Draft]:
         """Return one draft an ask, in order; a draft may be shorter than asked, or empty."""
         ...
@@ -89,6 +100,37 @@ class Drafter(Protocol):
         """Take in what the target saw; called behind every commit for requests that go on."""
         ...
 
+    def share(self, request_id: str) -> None:
+        """Let later requests take over what is cached of this one's committed text."""
+        ...
+
+    def suspend(self, request_id: str) -> None:
+        """Give back the request's cache; it goes on later with the drafts it would have had.
+
+        Its committed tokens are observed anew from the first, or from where `start` says.
+        """
+        ...
+
     def forget(self, request_id: str) -> None:
         """Drop all state of a request; unknown requests are ignored."""
         ...
+
+
+class TextDrafter:
+    """What drafters have in common that read committed tokens and nothing of the target."""
+
+    reads_hidden = False
+
+    def start(self, request_id: str, token_ids: Sequence[int], num_cached: int) -> int:
+        """Nothing needs to be seen of what is cached."""
+        del request_id, token_ids
+        return num_cached
+
+    def observe(self, seen: Sequence[Observation]) -> None:
+        """Nothing is read of the target."""
+
+    def share(self, request_id: str) -> None:
+        """Nothing is shared."""
+
+    def suspend(self, request_id: str) -> None:
+        """Nothing is held that others may need."""

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from leeway.backends.base import Backend, SequenceInput
+from leeway.core.errors import LeewayError
 from leeway.core.types import Draft, FloatArray
-from leeway.drafters.base import MAX_SHARED_BACKLOG, DraftAsk, Observation
+from leeway.drafters.base import MAX_SHARED_BACKLOG, DraftAsk, TextDrafter
 from leeway.drafters.sampled_draft import SampledDraft
 
 
@@ -23,9 +24,10 @@ class _Follower:
     """The draft model's view of one request.
 
     `fed` are the tokens in its cache, of which the first `num_committed` are known to be committed.
+    Without a `handle` there is no cache yet, or none while the request is suspended.
     """
 
-    handle: int
+    handle: int | None = None
     fed: list[int] = field(default_factory=list)
     num_committed: int = 0
 
@@ -37,12 +39,11 @@ class _Growing(SampledDraft):
     follower: _Follower
 
 
-class ModelDrafter:
+class ModelDrafter(TextDrafter):
     """Proposes tokens sampled from a draft model."""
 
     name = "draft_model"
     gives_rows = True
-    reads_hidden = False
 
     def __init__(self, backend: Backend, vocab_size: int) -> None:
         """Take a backend whose tokens mean the same as the target's.
@@ -70,29 +71,48 @@ class ModelDrafter:
             pending = [one for one in pending if self._room(one) > 0]
         return [one.finish() for one in growing]
 
-    def observe(self, seen: Sequence[Observation]) -> None:
-        """Nothing is read of the target."""
+    def suspend(self, request_id: str) -> None:
+        """Give back the request's cache; what it held is read again when the request goes on."""
+        follower = self._followers.get(request_id)
+        if follower is not None:
+            self._close(follower)
 
     def forget(self, request_id: str) -> None:
         """Give back the request's cache."""
         follower = self._followers.pop(request_id, None)
         if follower is not None:
-            self._backend.close(follower.handle)
+            self._close(follower)
 
     def _follow(self, ask: DraftAsk) -> _Follower:
         """Return the request's follower with everything uncommitted rolled back."""
-        follower = self._followers.get(ask.request_id)
-        if follower is None:
-            follower = self._followers[ask.request_id] = _Follower(self._backend.open())
+        follower = self._followers.setdefault(ask.request_id, _Follower())
         fed, committed = follower.fed, ask.token_ids
         kept = follower.num_committed
         while kept < min(len(fed), len(committed) - 1) and fed[kept] == committed[kept]:
             kept += 1
-        if kept < len(fed):
+        if kept < len(fed) and follower.handle is not None:
             self._backend.truncate(follower.handle, kept)
-            del fed[kept:]
+        del fed[kept:]
         follower.num_committed = kept
+        if follower.handle is None:
+            self._open(follower)
         return follower
+
+    def _open(self, follower: _Follower) -> None:
+        """Give a follower cache that holds what it has read, nothing unless it was suspended."""
+        follower.handle, fed = self._backend.open(), follower.fed
+        try:
+            for begin in range(0, len(fed), self._backend.prefill_chunk_len):
+                chunk = fed[begin : begin + self._backend.prefill_chunk_len]
+                self._backend.forward([SequenceInput(follower.handle, chunk, 0)])
+        except LeewayError:
+            self._close(follower)
+            raise
+
+    def _close(self, follower: _Follower) -> None:
+        if follower.handle is not None:
+            self._backend.close(follower.handle)
+            follower.handle = None
 
     def _room(self, one: _Growing) -> int:
         """Return how many more tokens this draft may get."""
@@ -118,10 +138,10 @@ class ModelDrafter:
     def _forward(
         self, pending: Sequence[_Growing], tokens: Sequence[Sequence[int]], num_logit_rows: int
     ) -> FloatArray:
-        inputs = [
-            SequenceInput(one.follower.handle, new, num_logit_rows)
-            for one, new in zip(pending, tokens, strict=True)
-        ]
+        inputs = []
+        for one, new in zip(pending, tokens, strict=True):
+            assert one.follower.handle is not None
+            inputs.append(SequenceInput(one.follower.handle, new, num_logit_rows))
         logits = self._backend.forward(inputs).logits
         for one, new in zip(pending, tokens, strict=True):
             one.follower.fed.extend(new)

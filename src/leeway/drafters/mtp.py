@@ -5,6 +5,10 @@ text, fed as the target shows its states. A draft starts from the last such pair
 the head's own states; those positions are rolled back when the draft is done, for the target's
 states will replace them, whatever becomes of the tokens.
 
+What the target need not compute because it is cached shows no states. So the head shares its own
+cache by the same rule, block by block of committed text, and as much is taken over as both have:
+the head's cache never has a gap, and drafts are those of a request that was read from the start.
+
 Drafts are drawn with the request's own sampling parameters, over the ids that the head knows, and
 the rows handed on are the very rows drawn from.
 
@@ -14,6 +18,7 @@ FR-Spec (Zhao et al. 2025, arXiv 2502.14856).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -36,6 +41,7 @@ class _Follower:
 
     handle: int
     states: FloatArray
+    token_ids: Sequence[int]
     start: int = 0
 
     @property
@@ -66,6 +72,13 @@ class MTPDrafter:
         self._vocab_size = vocab_size
         self._followers: dict[str, _Follower] = {}
 
+    def start(self, request_id: str, token_ids: Sequence[int], num_cached: int) -> int:
+        """Take over what the head has cached of the same text; the target's states are not kept."""
+        follower = self._open(request_id, token_ids)
+        contents = _pairs(token_ids, num_cached)
+        follower.start = self.head.take_prefix(follower.handle, contents)
+        return follower.start
+
     def propose(self, asks: Sequence[DraftAsk]) -> list[Draft]:
         """Return drafts of the length asked for; shorter only at the head's context end.
 
@@ -95,9 +108,7 @@ class MTPDrafter:
         for one in seen:
             follower = self._followers.get(one.request_id)
             if follower is None:
-                states = np.zeros((0, self.head.hidden_size), np.float32)
-                follower = _Follower(self.head.open(), states)
-                self._followers[one.request_id] = follower
+                follower = self._open(one.request_id, one.token_ids)
             assert one.start == follower.end, (one.start, follower.end)
             self._take(follower, one.hidden)
             try:
@@ -105,11 +116,29 @@ class MTPDrafter:
             except LeewayError:
                 continue
 
-    def forget(self, request_id: str) -> None:
+    def share(self, request_id: str) -> None:
+        """Share the positions of committed pairs, but for the last, which is fed once more."""
+        follower = self._followers.get(request_id)
+        if follower is not None:
+            num_final = min(self.head.cached_len(follower.handle), follower.end - 1)
+            contents = _pairs(follower.token_ids, num_final)
+            self.head.share_prefix(follower.handle, contents)
+
+    def suspend(self, request_id: str) -> None:
         """Give back the request's cache."""
         follower = self._followers.pop(request_id, None)
         if follower is not None:
             self.head.close(follower.handle)
+
+    def forget(self, request_id: str) -> None:
+        """Give back the request's cache."""
+        self.suspend(request_id)
+
+    def _open(self, request_id: str, token_ids: Sequence[int]) -> _Follower:
+        states = np.zeros((0, self.head.hidden_size), np.float32)
+        follower = _Follower(self.head.open(), states, token_ids)
+        self._followers[request_id] = follower
+        return follower
 
     def _take(self, follower: _Follower, hidden: FloatArray) -> None:
         """Append a copy of new states and drop those that the head has read, but never the last."""
@@ -163,3 +192,9 @@ class MTPDrafter:
             end += len(one.next_ids)
             one.extend(row[None], self.head.draft_token_ids, self._vocab_size)
             one.states, one.next_ids = output.hidden[end - 1 : end], one.token_ids[-1:]
+
+
+def _pairs(token_ids: Sequence[int], num_positions: int) -> list[int]:
+    """Return what the head's first positions hold: position t its own token and the one behind."""
+    tokens = token_ids[: max(0, num_positions) + 1]
+    return [(one << 32) | following for one, following in itertools.pairwise(tokens)]

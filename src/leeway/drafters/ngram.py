@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from leeway.core.types import Draft
-from leeway.drafters.base import DraftAsk, Observation
+from leeway.drafters.base import DraftAsk, TextDrafter
 
 NGRAM_SIZES = (4, 3, 2)
 
@@ -34,12 +34,11 @@ class _Index:
     positions: dict[tuple[int, ...], int] = field(default_factory=dict)
 
 
-class NGramDrafter:
+class NGramDrafter(TextDrafter):
     """Proposes continuations found earlier in the same text."""
 
     name = "ngram"
     gives_rows = False
-    reads_hidden = False
 
     def __init__(self, sizes: Sequence[int] = NGRAM_SIZES) -> None:
         assert all(size > 0 for size in sizes)
@@ -50,9 +49,6 @@ class NGramDrafter:
         """Return the continuation of the latest earlier match, or an empty draft."""
         found = [self.look_up(ask) for ask in asks]
         return [Draft(()) if match is None else Draft(match.token_ids) for match in found]
-
-    def observe(self, seen: Sequence[Observation]) -> None:
-        """Nothing is read of the target."""
 
     def forget(self, request_id: str) -> None:
         """Drop the request's index."""

@@ -35,11 +35,11 @@ from leeway.engine.commit import commit, read_only
 from leeway.engine.compatibility import check_draft_rows
 from leeway.engine.log_line import is_lossy, lossy_log_line
 from leeway.engine.logprobs import take_prompt_logprobs, with_logprobs
+from leeway.engine.prefix_cache import PrefixCache
 from leeway.engine.verify import Judgement, judge
 from leeway.sampling.logprobs import check_logprobs
 from leeway.sampling.min_tokens import cut_at_end
 from leeway.sampling.params import check_sampling
-from leeway.scheduler.budget import draft_budget
 from leeway.scheduler.draft_length import DraftLength
 from leeway.scheduler.scheduler import Plan, Scheduler
 from leeway.scheduler.sequence import Sequence
@@ -85,7 +85,15 @@ class Engine:
         self.draft_length = DraftLength.of(config, parts.drafter.name)
         self.totals: dict[tuple[str, str], Tally] = {}
         self._eos_token_ids = frozenset(parts.tokenizer.eos_token_ids)
-        self._scheduler = Scheduler(parts.backend, config.max_num_seqs)
+        self._prefixes = PrefixCache(
+            parts.backend, parts.drafter, is_on=config.prefix_cache == "on"
+        )
+        self._scheduler = Scheduler(
+            parts.backend,
+            config.max_num_seqs,
+            on_open=self._prefixes.take,
+            on_preempt=self._suspend,
+        )
         self._sequences: dict[str, Sequence] = {}
         self.law = self.build_law(config.acceptance)
 
@@ -214,8 +222,6 @@ class Engine:
 
     def _draft(self, plan: Plan) -> list[Draft]:
         """Return one draft a decoding sequence, empty where none is wanted or found."""
-        context_len = self.parts.backend.context_len
-        budgets = [draft_budget(one, context_len) for one in plan.decoding]
         asks = [
             DraftAsk(
                 request_id=one.request.request_id,
@@ -230,11 +236,11 @@ class Engine:
                 needs_rows=one.law.info.needs_draft_rows,
                 temperature_scale=self.config.draft_temperature,
             )
-            for one, budget in zip(plan.decoding, budgets, strict=True)
+            for one, budget in zip(plan.decoding, plan.budgets, strict=True)
             if budget > 0
         ]
         proposed = iter(self._propose(asks))
-        drafts = [next(proposed) if budget > 0 else Draft(()) for budget in budgets]
+        drafts = [next(proposed) if budget > 0 else Draft(()) for budget in plan.budgets]
         return [
             cut_at_end(draft, one.end_token_ids, one.sampling.min_tokens - one.output_len)
             for one, draft in zip(plan.decoding, drafts, strict=True)
@@ -295,6 +301,9 @@ class Engine:
             num_new.append((one, chunk_len))
         if self.parts.drafter.reads_hidden:
             self.parts.drafter.observe(_observations(num_new, output.hidden))
+        for one, _ in plan.prefilling:
+            if not one.is_prefilling and one.finish_reason is None:
+                self._prefixes.share(one)
         return deltas
 
     def _settle(self, sequence: Sequence, draft: Draft, logits: FloatArray) -> OutputDelta:
@@ -331,9 +340,16 @@ class Engine:
         assert delta.finish_reason is not None
         return self._end(self._sequences[delta.request_id], delta, delta.finish_reason)
 
+    def _suspend(self, sequence: Sequence) -> None:
+        """Keep for later what the sequence has cached, before its cache is given to others."""
+        self._prefixes.share(sequence)
+        self.parts.drafter.suspend(sequence.request.request_id)
+
     def _end(self, sequence: Sequence, delta: OutputDelta, reason: FinishReason) -> OutputDelta:
         """Free everything the request holds, count and log it, attach its receipt."""
         del self._sequences[delta.request_id]
+        if reason is not FinishReason.ERROR:
+            self._prefixes.share(sequence)
         self._scheduler.remove(sequence)
         self.parts.drafter.forget(delta.request_id)
         receipt = sequence.receipt(self.parts.drafter.name, self.config.draft_temperature)

@@ -7,7 +7,7 @@ is shown is exactly what a draft head will be shown. `dataset` keeps finished an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -41,6 +41,11 @@ class CaptureDrafter:
         self._open: dict[str, Captured] = {}
         self.finished: list[Captured] = []
 
+    def start(self, request_id: str, token_ids: Sequence[int], num_cached: int) -> int:
+        """Nothing may be missing."""
+        del request_id, token_ids, num_cached
+        return 0
+
     def propose(self, asks: Sequence[DraftAsk]) -> list[Draft]:
         """Return empty drafts; the first time the answer has one token."""
         for ask in asks:
@@ -53,10 +58,17 @@ class CaptureDrafter:
         """Keep the states; the last forward of an answer is not shown and not needed."""
         for one in seen:
             if one.start == 0:
-                self._open[one.request_id] = Captured(one.request_id)
+                before = self._open.get(one.request_id, Captured(one.request_id))
+                self._open[one.request_id] = replace(before, hidden=[])
             kept = self._open[one.request_id]
             kept.hidden.append(one.hidden.astype(np.float16))
             kept.token_ids = list(one.token_ids[: one.start + len(one.hidden) + 1])
+
+    def share(self, request_id: str) -> None:
+        """Nothing is cached."""
+
+    def suspend(self, request_id: str) -> None:
+        """Keep what is known: the states are shown again from the first on."""
 
     def forget(self, request_id: str) -> None:
         """Close a request's capture."""

@@ -221,6 +221,7 @@ def _collect(plan: Plan, on_progress: OnProgress) -> None:
         drafter="none",
         max_num_seqs=64,
         row_shape="fast",
+        prefix_cache="off",
         num_speculative_tokens=1,
         cache_dir=plan.cache_dir,
     )

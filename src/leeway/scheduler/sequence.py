@@ -1,7 +1,8 @@
 """A request on its way: mutable, owned by the engine, changed only by commit.
 
 Invariant between steps: the target's cache holds all tokens but the last (`num_cached` =
-len(token_ids) - 1), once the prompt is prefilled.
+len(token_ids) - 1), once the prompt is prefilled; and again once the text of a request that had to
+give up its cache is.
 """
 
 from __future__ import annotations
@@ -95,8 +96,13 @@ class Sequence:
 
     @property
     def is_prefilling(self) -> bool:
-        """Whether prompt tokens are still to be fed; where chunks are cut changes nothing else."""
-        return self.num_cached < self.prompt_len
+        """Whether tokens are to be fed before a block; where chunks are cut changes nothing."""
+        return self.num_to_prefill > 0
+
+    @property
+    def num_to_prefill(self) -> int:
+        """Tokens to be fed before the next block: the rest of a prompt, later all but the last."""
+        return self.num_missing - (self.output_len > 0)
 
     @property
     def wants_prompt_rows(self) -> bool:
@@ -107,13 +113,20 @@ class Sequence:
     @property
     def most_prefill(self) -> int:
         """Most tokens in one chunk."""
-        return MAX_PROMPT_ROWS if self.wants_prompt_rows else self.num_missing
+        return MAX_PROMPT_ROWS if self.wants_prompt_rows else self.num_to_prefill
 
     def num_prefill_rows(self, chunk_len: int) -> int:
         """Return at how many of the last tokens of the next chunk logits are wanted."""
         if self.wants_prompt_rows:
             return chunk_len
         return int(chunk_len == self.num_missing)
+
+    def forget_cache(self) -> None:
+        """Note that nothing is cached any more; the text is to be read again."""
+        self.num_cached = self.num_observed = 0
+        self.tally.num_preemptions += 1
+        if self.wants_prompt_rows:
+            self.prompt_logprobs.clear()
 
     def history(self) -> History:
         """Return what penalties read."""

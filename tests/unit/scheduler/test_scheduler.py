@@ -69,20 +69,79 @@ def test_admission_is_first_come_and_bounded_by_sequences():
     assert (scheduler.num_running, scheduler.num_waiting) == (2, 0)
 
 
-def test_admission_waits_for_the_whole_reservation_in_blocks():
+def grow(one, num_tokens=1):
+    """Commit so many tokens, as a step does: all but the last are cached."""
+    one.token_ids += [2] * num_tokens
+    one.num_cached = len(one.token_ids) - 1
+
+
+def test_admission_waits_for_room_for_the_text_and_a_little_more():
+    """Of 6 blocks of 4 the first one's text, drafts and spare take 3, and so do the second's."""
+    target = backend(capacity_tokens=24, block_len=4)
+    scheduler = Scheduler(target, max_num_seqs=4)
+    first, second, third = (sequence(name, 5, max_tokens=19) for name in "abc")
+    for one in (first, second, third):
+        scheduler.add(one)
+    scheduler.plan()
+    assert (scheduler.num_running, scheduler.num_waiting) == (2, 1)
+    assert target.num_open() == 2 and scheduler.num_reserved_tokens == 0
+    grow(first)
+    assert scheduler.num_reserved_tokens == 8
+    scheduler.remove(second)
+    scheduler.plan()
+    assert (scheduler.num_running, scheduler.num_waiting) == (1, 1)  # the first one needs 4 now
+    scheduler.remove(first)
+    scheduler.add(sequence("d", 5, max_tokens=19))
+    scheduler.plan()
+    assert (scheduler.num_running, scheduler.num_waiting) == (2, 0)
+
+
+def test_a_short_answer_is_promised_no_more_than_it_can_become():
     target = backend(capacity_tokens=16, block_len=4)
     scheduler = Scheduler(target, max_num_seqs=4)
-    first = sequence("a", 5, max_tokens=4)
-    scheduler.add(first)
-    scheduler.add(sequence("b", 2, max_tokens=4))
+    for name in "abcde":
+        scheduler.add(sequence(name, 2, max_tokens=2))
     scheduler.plan()
-    assert scheduler.num_reserved_tokens == 12
-    assert (scheduler.num_running, scheduler.num_waiting) == (1, 1)
-    assert target.num_open() == 1
+    assert (scheduler.num_running, scheduler.num_waiting) == (4, 1)
+
+
+def test_the_youngest_gives_up_its_cache_and_is_first_in_line():
+    told = []
+    target = backend(capacity_tokens=24, block_len=4)
+    scheduler = Scheduler(target, max_num_seqs=2, on_preempt=told.append)
+    first, second, third = (sequence(name, 5, max_tokens=19) for name in "abc")
+    for one in (first, second, third):
+        scheduler.add(one)
+    scheduler.plan()
+    grow(first, 4)
+    grow(second, 3)
+    assert names(scheduler.plan().decoding) == ["a", "b"]  # 3 + 3 blocks with the drafts
+    grow(first, 1)
+    plan = scheduler.plan()
+    assert names(plan.decoding) == ["a"] and told == [second]
+    assert second.handle is None and target.num_open() == 1
+    assert (second.num_cached, second.num_observed) == (0, 0)
+    assert second.tally.num_preemptions == 1
+    assert (scheduler.num_running, scheduler.num_waiting) == (1, 2)
     scheduler.remove(first)
-    assert target.num_open() == 0
+    plan = scheduler.plan()
+    assert [(one.request.request_id, size) for one, size in plan.prefilling] == [("b", 4)]
+    second.num_cached = 4
+    assert second.num_to_prefill == 3  # all but the last of 8
+    assert second.num_prefill_rows(3) == 0
+
+
+def test_the_oldest_always_goes_on_alone():
+    target = backend(capacity_tokens=24, block_len=4)
+    scheduler = Scheduler(target, max_num_seqs=4)
+    first, second = sequence("a", 5, max_tokens=19), sequence("b", 5, max_tokens=19)
+    scheduler.add(first)
+    scheduler.add(second)
     scheduler.plan()
-    assert scheduler.num_running == 1 and scheduler.num_reserved_tokens == 8
+    for _ in range(18):
+        grow(first)
+        assert "a" in names(scheduler.plan().decoding)
+    assert scheduler.num_running == 1
 
 
 def test_a_waiting_request_can_be_removed():

@@ -5,11 +5,13 @@ import threading
 import time
 from contextlib import contextmanager
 
+import msgspec
 import pytest
 import uvicorn
 from starlette.testclient import TestClient
 
 from leeway.core.config import EngineConfig, ServerConfig
+from leeway.engine.service import EngineService
 from leeway.server.app import create_app
 from leeway.server.listen import listen, url_of
 from tests.server.fake_service import FakeService
@@ -54,12 +56,37 @@ def live_server(service, **settings):
         assert not thread.is_alive()
 
 
+@contextmanager
+def table_client(load):
+    """Serve the engine that `load` makes, in this process; every law may be chosen."""
+    service = EngineService(load)
+    service.start()
+    with TestClient(
+        create_app(service, ServerConfig(allow_laws=("all",))), raise_server_exceptions=False
+    ) as client:
+        wait_until_ready(service)
+        yield client
+        service.stop()
+
+
 def wait_until_ready(service):
     """Wait until a service has loaded its engine; fail with its own error."""
     while service.state == "loading":
         time.sleep(0.001)
     if service.error is not None:
         raise service.error
+
+
+def events(text):
+    """Return (name, data) of each named server-sent event, comments left out."""
+    found = []
+    for event in text.split("\n\n"):
+        if event and not event.startswith(":"):
+            name, data = event.split("\n", 1)
+            found.append(
+                (name.removeprefix("event: "), msgspec.json.decode(data.removeprefix("data: ")))
+            )
+    return found
 
 
 def frames(text):

@@ -47,6 +47,7 @@ class Recipe:
         package: what to install; its version is the rival's.
         speculation: kinds that it can do, plain first.
         script: serves the model, run by the rival's Python; None where no recipe starts it.
+        engine: the module beside it that `token_server.py` serves.
         why_not: why none does.
         extra: fields of every body.
     """
@@ -55,6 +56,7 @@ class Recipe:
     package: str
     speculation: Sequence[str] = ("none",)
     script: str | None = None
+    engine: str | None = None
     why_not: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
@@ -69,12 +71,19 @@ RECIPES = {
             "llama_cpp.py",
             extra={"cache_prompt": False},
         ),
-        Recipe("openvino-genai", "openvino-genai", ("none", "ngram"), "openvino_genai_server.py"),
+        Recipe(
+            "openvino-genai",
+            "openvino-genai",
+            ("none", "ngram"),
+            "token_server.py",
+            "genai_engine",
+        ),
         Recipe(
             "transformers",
             "transformers",
-            why_not="it has no server that does assisted generation, and reads a GGUF only by "
-            f"unpacking it to 16 or 32 bits; {_SEE} to measure it apart",
+            ("none", "ngram", "draft"),
+            "token_server.py",
+            "transformers_engine",
         ),
         Recipe(
             "vllm",
@@ -206,6 +215,7 @@ def running_rival(
     port = free_port()
     url = f"http://127.0.0.1:{port}/v1"
     asked = {
+        "engine": spec.recipe.engine,
         "model": str(model),
         "name": model.stem,
         "port": port,

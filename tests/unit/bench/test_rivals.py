@@ -69,7 +69,7 @@ def test_every_part():
     [
         ("rival:lama.cpp", "has the recipe 'lama.cpp'; did you mean 'llama.cpp'?"),
         ("rival:vllm", "cannot be started: its CPU build takes a folder"),
-        ("rival:transformers", "cannot be started: it has no server"),
+        ("rival:transformers,speculation=ngram-mod", "transformers can do none, ngram, draft"),
         ("rival:llama.cpp,speculation=mtp", "has speculation=mtp"),
         ("rival:openvino-genai,speculation=draft", "openvino-genai can do none, ngram"),
         ("rival:llama.cpp,speculation=draft", "speculation=draft and draft_model=FILE go together"),
@@ -119,6 +119,8 @@ def test_every_recipe_starts_a_script_or_says_why_not():
             path = Path(rivals.__file__).parent / "rival_servers" / recipe.script
             compile(path.read_text(), str(path), "exec")
             assert "import leeway" not in path.read_text()
+        if recipe.engine is not None:
+            assert (path.parent / f"{recipe.engine}.py").is_file()
 
 
 @pytest.fixture
@@ -139,6 +141,7 @@ def test_a_rival_runs_on_the_file_that_it_is_given_and_is_stopped(fake_recipe, t
         found = get_json(spec.url + "/models", 5)
         url = spec.url
     assert found["asked"] == {
+        "engine": None,
         "model": str(model),
         "name": "tiny",
         "port": found["asked"]["port"],

@@ -10,22 +10,17 @@ and tests share one process, as in every harness that calls a Python function fr
 
 from __future__ import annotations
 
-import contextlib
 import importlib.resources
 import math
-import os
 import secrets
-import select
 import shutil
 import signal
-import subprocess
-import tempfile
-import time
 from dataclasses import dataclass
 from typing import Protocol
 
 from leeway.core.errors import ConfigError, SandboxError
 from leeway.quality.bubblewrap import is_root, this_interpreter, wrapped
+from leeway.quality.sandbox_process import Ended, run_process
 from leeway.quality.sandbox_program import STARTED
 
 INSTALL = (
@@ -37,7 +32,6 @@ UNSANDBOXED = (
     "that holds nothing you would miss"
 )
 _TIME_SIGNALS = (signal.SIGXCPU, signal.SIGKILL)
-_CHUNK_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +89,13 @@ class ProcessSandbox:
         command: what starts a Python; the rest of the command line follows it.
         folders: where that Python finds packages.
         must_drop: whether the program has to become nobody by itself.
+        is_bubblewrap: whether the command is bubblewrap.
     """
 
     command: tuple[str, ...]
     folders: tuple[str, ...]
     must_drop: bool
+    is_bubblewrap: bool
     limits: Limits
     isolation: str
 
@@ -109,7 +105,13 @@ class ProcessSandbox:
         program = solution.encode("utf-8", "surrogatepass")
         text = b"%s\n%d\n%s%s" % (secret, len(program), program, tests.encode())
         preload = "numpy" if "import numpy" in tests else ""
-        ended = _run_process(self._command_line(preload), text, self.limits)
+        ended = run_process(
+            self._command_line(preload),
+            text,
+            wall_s=self.limits.wall_s,
+            output_bytes=self.limits.output_bytes,
+            is_bubblewrap=self.is_bubblewrap,
+        )
         return _verdict(ended, secret, self.limits)
 
     def _command_line(self, preload: str) -> list[str]:
@@ -151,6 +153,7 @@ def _bubblewrapped(bwrap: str, limits: Limits) -> ProcessSandbox:
         command=tuple(command),
         folders=tuple(folders),
         must_drop=is_root(),
+        is_bubblewrap=True,
         limits=limits,
         isolation="bubblewrap: no network, no files of the user, no other process",
     )
@@ -162,6 +165,7 @@ def _bare(limits: Limits) -> ProcessSandbox:
         command=(str(python.executable),),
         folders=tuple({str(folder.parent): None for folder in python.packages}),
         must_drop=False,
+        is_bubblewrap=False,
         limits=limits,
         isolation="none: a process of the user's own with limits on time and memory",
     )
@@ -175,58 +179,7 @@ def _why_broken(sandbox: ProcessSandbox) -> str:
     return verdict.detail
 
 
-@dataclass(frozen=True, slots=True)
-class _Ended:
-    output: bytes
-    status: int
-    has_timed_out: bool
-
-
-def _run_process(command: list[str], text: bytes, limits: Limits) -> _Ended:
-    """Run a command to its end or its limit, in an empty folder; nothing of it stays."""
-    with tempfile.TemporaryDirectory(prefix="leeway-") as folder, tempfile.TemporaryFile() as stdin:
-        stdin.write(text)
-        stdin.seek(0)
-        try:
-            process = subprocess.Popen(
-                command,
-                stdin=stdin,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                cwd=folder,
-                env={"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "TMPDIR": folder},
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise SandboxError(f"cannot start {command[0]}: {error.strerror or error}") from error
-        try:
-            output, has_timed_out = _read(process, limits)
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            assert process.stdout is not None
-            process.stdout.close()
-            status = process.wait()
-    return _Ended(output, status, has_timed_out)
-
-
-def _read(process: subprocess.Popen[bytes], limits: Limits) -> tuple[bytes, bool]:
-    """Return what came out until the end, the limit of output or that of time, and whether late."""
-    assert process.stdout is not None
-    output, deadline = bytearray(), time.monotonic() + limits.wall_s
-    while len(output) <= limits.output_bytes:
-        left = deadline - time.monotonic()
-        if left <= 0 or not select.select([process.stdout], [], [], left)[0]:
-            return bytes(output), True
-        chunk = os.read(process.stdout.fileno(), _CHUNK_BYTES)
-        if not chunk:
-            process.wait()  # its end is near: nothing is left that could write
-            break
-        output += chunk
-    return bytes(output), False
-
-
-def _verdict(ended: _Ended, secret: bytes, limits: Limits) -> Verdict:
+def _verdict(ended: Ended, secret: bytes, limits: Limits) -> Verdict:
     start, _, rest = ended.output.partition(STARTED)
     if STARTED not in ended.output and not ended.has_timed_out:
         reason = start.decode("utf-8", "replace").strip().rpartition("\n")[2]

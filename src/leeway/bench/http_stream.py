@@ -142,9 +142,23 @@ def get_json(url: str, timeout_s: float) -> Any:  # noqa: ANN401 - any JSON valu
     Raises:
         OSError: there is no answer, another status than 200, or no JSON.
     """
+    return _json(url, timeout_s, "GET", None)
+
+
+def post_json(url: str, body: bytes, timeout_s: float) -> Any:  # noqa: ANN401 - any JSON value
+    """Return what a POST of JSON gives.
+
+    Raises:
+        OSError: there is no answer, another status than 200, or no JSON.
+    """
+    return _json(url, timeout_s, "POST", body)
+
+
+def _json(url: str, timeout_s: float, method: str, body: bytes | None) -> Any:  # noqa: ANN401
     connection = _connection(url, timeout_s)
+    headers = {} if body is None else {"Content-Type": "application/json"}
     try:
-        connection.request("GET", urlsplit(url).path or "/")
+        connection.request(method, urlsplit(url).path or "/", body, headers)
         response = connection.getresponse()
         content = response.read()
         if response.status != 200:

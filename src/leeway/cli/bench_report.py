@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from leeway.bench.ladder import has_rungs, read_ladder
@@ -20,7 +21,15 @@ def write_report(folder: Path, out: Path, screen: Screen) -> None:
     Raises:
         ConfigError: the folder holds no whole block of one run, or the page cannot be written.
     """
-    files = _files(folder)
+    write_files(_files(folder), out, screen)
+
+
+def write_files(files: Mapping[str, bytes], out: Path, screen: Screen) -> None:
+    """Write a page and its charts, and say where they are.
+
+    Raises:
+        ConfigError: they cannot be written.
+    """
     try:
         out.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():

@@ -40,7 +40,7 @@ class Comparison:
     Attributes:
         only_first, only_second, both, neither: pairs by who was right.
         loss: rate of the first less that of the second; above 0 the second is worse.
-        interval: 95 % of the loss, bootstrap over tasks; None with fewer than two tasks.
+        interval: 95 % of the loss, bootstrap over tasks; None where nothing varies between tasks.
         p_value: exact McNemar, two-sided.
         design_effect: how much wider the loss is spread than with independent pairs.
         detectable_loss: smallest loss that so many pairs, as discordant as these, find with a
@@ -125,8 +125,10 @@ def mcnemar(only_first: int, only_second: int) -> float:
     Source: Q. McNemar 1947, Psychometrika 12, 153; the exact tail instead of chi-square.
     """
     num, least = only_first + only_second, min(only_first, only_second)
+    if num == 0:
+        return 1.0
     tail = sum(math.comb(num, k) for k in range(least + 1))
-    return min(1.0, 2 * tail / 2**num)
+    return min(1.0, tail / (1 << (num - 1)))  # whole numbers: no overflow with many pairs
 
 
 def bootstrap_interval(
@@ -138,10 +140,11 @@ def bootstrap_interval(
 ) -> tuple[float, float] | None:
     """Return the percentile interval of the mean value, whole groups drawn with replacement.
 
-    None with fewer than two groups.
+    None where all groups are alike or there is but one: drawing them anew shows no spread then,
+    which is no proof that there is none.
     """
     num = len(groups)
-    if num < 2:
+    if len({math.fsum(group) / len(group) for group in groups}) < 2:
         return None
     sums = np.array([math.fsum(group) for group in groups])
     sizes = np.array([len(group) for group in groups])

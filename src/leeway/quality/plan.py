@@ -20,6 +20,15 @@ from leeway.quality.power import (
 )
 
 USUAL_DISCORDANCES = (0.02, 0.04, 0.1, 0.2)
+SUITE_SIZES = {
+    "humaneval": 164,
+    "humaneval_plus": 164,
+    "mbpp": 500,
+    "mbpp_plus": 378,
+    "gsm8k": 1319,
+    "ifeval": 541,
+}
+"""Tasks by suite, known without its data."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,19 @@ class Range:
     high: float | None
 
 
-def ranges(rows: Sequence[Range], *, title: str, x_label: str, alt: str, mark: float = 1.0) -> str:
-    """Return the chart of at least one row; the axis begins at 0 and `mark` gets a line."""
+def ranges(
+    rows: Sequence[Range],
+    *,
+    title: str,
+    x_label: str,
+    alt: str,
+    mark: float = 1.0,
+    digits: int = 2,
+) -> str:
+    """Return the chart of at least one row; the axis begins at 0 and `mark` gets a line.
+
+    Numbers are written with so many `digits` behind the point.
+    """
     most = max([mark, *(row.value if row.high is None else row.high for row in rows)])
     x_ticks = ticks(most)
     height = _TOP + _ROW * len(rows) + _BOTTOM
@@ -43,10 +54,10 @@ def ranges(rows: Sequence[Range], *, title: str, x_label: str, alt: str, mark: f
     parts.append(line((x_of(mark), _TOP), (x_of(mark), bottom), "#666666", dash="4 3"))
     for index, row in enumerate(rows):
         y, colour = _TOP + _ROW * (index + 0.5), COLOURS[index % len(COLOURS)]
-        said = f"{row.value:.2f}"
+        said = f"{row.value:.{digits}f}"
         if row.low is not None and row.high is not None:
             parts.append(line((x_of(row.low), y), (x_of(row.high), y), colour, width=3))
-            said += f" ({row.low:.2f}-{row.high:.2f})"
+            said += f" ({row.low:.{digits}f}-{row.high:.{digits}f})"
         parts.append(f'<circle cx="{x_of(row.value):.1f}" cy="{y:.1f}" r="6" fill="{colour}"/>')
         parts.append(text(left - 12, y + 4, row.label, anchor="end", fill=colour))
         parts.append(text(right + 10, y + 4, said))

@@ -17,7 +17,7 @@ from leeway.quality.power import detectable_loss
 from leeway.quality.rates import design_effect
 
 
-@pytest.mark.parametrize(("b", "c"), [(0, 0), (5, 0), (6, 0), (12, 3), (7, 7), (2, 11)])
+@pytest.mark.parametrize(("b", "c"), [(0, 0), (5, 0), (6, 0), (12, 3), (7, 7), (2, 11), (700, 650)])
 def test_mcnemar_is_the_sign_test(b, c):
     expected = stats.binomtest(b, b + c).pvalue if b + c else 1.0
     assert mcnemar(b, c) == mcnemar(c, b) == pytest.approx(expected)
@@ -50,7 +50,7 @@ def test_a_comparison_by_hand():
 
 def test_arms_that_agree_everywhere():
     found = compare({str(task): [(True, True)] for task in range(164)}, margin=0.03)
-    assert (found.loss, found.p_value, found.interval) == (0.0, 1.0, (0.0, 0.0))
+    assert (found.loss, found.p_value, found.interval) == (0.0, 1.0, None)
     assert found.detectable_loss == pytest.approx(0.048, abs=0.001)
     # no pair differs, so z = sqrt(n d / (1 - d))
     z = math.sqrt(164 * 0.03 / 0.97)

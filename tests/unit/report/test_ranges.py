@@ -46,3 +46,9 @@ def test_a_long_label_has_room():
     first, second = (next(iter(root.iter(f"{SVG}circle"))) for root in (short, long))
     moved = float(second.get("cx")) - float(first.get("cx"))
     assert moved == pytest.approx(widths[1] - widths[0], abs=0.2)
+
+
+def test_digits_are_as_asked():
+    row = Range("a", 128.4, 120.2, 135.1)
+    assert "128 (120-135)" in ranges([row], title="t", x_label="x", alt="a", mark=1.0, digits=0)
+    assert "128.40 (120.20-135.10)" in ranges([row], title="t", x_label="x", alt="a")

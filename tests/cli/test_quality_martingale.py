@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from tests.support.tiny_models import write_tiny_gguf
 
-from leeway.cli.quality import _Found, _verdict
+from leeway.cli.quality_martingale import _Found, _verdict
 from leeway.core.receipt import Receipt, Tally
 from leeway.quality.martingale import MartingaleTest, UniformityTest
 

@@ -31,6 +31,7 @@ class Function:
         beginning: source that an answer may go on with; empty if there is none.
         tests: program that fails unless the function is right.
         solution: the authors' own program.
+        also_needed: names beside the function's that the tests take from an answer.
     """
 
     task_id: str
@@ -39,6 +40,7 @@ class Function:
     beginning: str
     tests: str
     solution: str
+    also_needed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,9 @@ class CodeSuite:
         if sandbox is None:
             raise SandboxError(f"suite {self.name} runs programs and was given no sandbox for them")
         reference = task.reference
-        program = extract_program(completion, reference["name"], reference["beginning"])
+        program = extract_program(
+            completion, reference["name"], reference["beginning"], reference["also_needed"]
+        )
         if not program:
             return Score(False, "no code in the answer", "")
         verdict = sandbox.run(program, reference["tests"])
@@ -82,6 +86,7 @@ class CodeSuite:
                     "beginning": one.beginning,
                     "tests": one.tests,
                     "solution": one.solution,
+                    "also_needed": one.also_needed,
                 },
                 MAX_TOKENS,
             )

@@ -7,6 +7,7 @@ function if the answer does, without example calls and tests. Executes nothing.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from leeway.quality.suites.fences import Block, find_blocks
 from leeway.quality.suites.program_parts import (
@@ -23,7 +24,9 @@ _CODE_LINE = re.compile(r"^(from\s+\S+\s+import|import\s|def\s|async\s+def\s|cla
 _INDENT = "    "
 
 
-def extract_program(answer: str, name: str, prompt: str = "") -> str:
+def extract_program(
+    answer: str, name: str, prompt: str = "", also_needed: Sequence[str] = ()
+) -> str:
     """Return the program that defines a function; "" if the answer holds no code at all.
 
     Args:
@@ -31,15 +34,18 @@ def extract_program(answer: str, name: str, prompt: str = "") -> str:
         name: of the function asked for.
         prompt: source whose last function the answer may go on with, from its body's first line;
             its imports and earlier functions are put before what it lacks.
+        also_needed: further names to keep, where the answer defines them.
     """
     text = answer.rpartition(_THOUGHT_END)[2].replace("\r\n", "\n").replace("\r", "\n")
     blocks = [block for block in find_blocks(text) if block.may_be_python]
     chosen = _defining(blocks, name)
     if chosen is None:
         candidates = [block.text for block in blocks] or [text]
-        found = _continued(candidates, name, prompt) or _without_fence(text, name, prompt)
+        found = _continued(candidates, name, prompt) or _without_fence(
+            text, name, prompt, also_needed
+        )
         return found or "".join(block.text + "\n" for block in blocks[:1])
-    program = _joined(chosen, [one.text for one in blocks], name)
+    program = _joined(chosen, [one.text for one in blocks], name, also_needed)
     return _with_preamble(program, name, prompt)
 
 
@@ -72,11 +78,11 @@ def _is_stub(source: str, name: str) -> bool:
     return module is not None and is_stub(module, name)
 
 
-def _joined(program: str, others: list[str], name: str) -> str:
+def _joined(program: str, others: list[str], name: str, also_needed: Sequence[str]) -> str:
     """Return a program with the definitions of other blocks that it uses before it."""
     module = parse(program)
     assert module is not None
-    part = needed_part(program, module, name)
+    part = needed_part(program, module, name, *also_needed)
     helpers: list[str] = []
     for other in others:
         parsed = parse(other)
@@ -84,7 +90,8 @@ def _joined(program: str, others: list[str], name: str) -> str:
             continue
         current = parse("".join(helpers) + part)
         assert current is not None
-        lacking = (used_names(current) - defined_names(current)) & defined_names(parsed)
+        wanted = used_names(current) | {*also_needed}
+        lacking = (wanted - defined_names(current)) & defined_names(parsed)
         helpers += [needed_part(other, parsed, one) for one in sorted(lacking)]
     return "".join(helpers) + part
 
@@ -137,7 +144,7 @@ def _starts_code(text: str) -> bool:
     return bool(_CODE_LINE.match(text))
 
 
-def _without_fence(text: str, name: str, prompt: str) -> str:
+def _without_fence(text: str, name: str, prompt: str, also_needed: Sequence[str]) -> str:
     """Return the program in text without fences, from a line of code; "" if there is none."""
     lines = text.strip("\n").splitlines()
     is_program = defines(parse(text), name)
@@ -145,5 +152,5 @@ def _without_fence(text: str, name: str, prompt: str) -> str:
     for start in [0] if is_program else starts:
         source = _longest_program("\n".join(lines[start:]), name)
         if source is not None:
-            return _with_preamble(_joined(source, [], name), name, prompt)
+            return _with_preamble(_joined(source, [], name, also_needed), name, prompt)
     return ""

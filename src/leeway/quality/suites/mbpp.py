@@ -11,7 +11,7 @@ import ast
 
 from leeway.quality.suites.code_suite import CodeSuite, Function
 from leeway.quality.suites.data import DataFile, Record
-from leeway.quality.suites.program_parts import defined_names, parse
+from leeway.quality.suites.program_parts import defined_names, parse, used_names
 
 PROMPT = (
     "{text}\n\nThe function must pass {what}:\n\n```python\n{asserts}\n```\n\n"
@@ -55,7 +55,9 @@ def _function(record: Record, text: str, shown: list[str], tests: str) -> Functi
         asserts="\n".join(one.strip() for one in shown),
     )
     name = _name(code, str(record["test_list"][0]))
-    return Function(f"Mbpp/{record['task_id']}", name, prompt, "", tests, code)
+    setup = parse(str(record.get("test_setup_code", "")))
+    also = () if setup is None else tuple(sorted(used_names(setup)))
+    return Function(f"Mbpp/{record['task_id']}", name, prompt, "", tests, code, also)
 
 
 def _name(code: str, first_assert: str) -> str:

@@ -55,10 +55,10 @@ def is_stub(module: ast.Module, name: str) -> bool:
     )
 
 
-def needed_part(source: str, module: ast.Module, name: str) -> str:
-    """Return the lines of all statements that a function reaches; comments between them go."""
+def needed_part(source: str, module: ast.Module, *names: str) -> str:
+    """Return the lines of all statements that some names reach; comments between them go."""
     kept: set[int] = set()
-    wanted, seen = [name], set[str]()
+    wanted, seen = [*names], set[str]()
     while wanted:
         current = wanted.pop()
         seen.add(current)

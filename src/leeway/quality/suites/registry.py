@@ -6,9 +6,10 @@ from leeway.core.errors import ConfigError, did_you_mean
 from leeway.quality.suites.base import Suite
 from leeway.quality.suites.gsm8k import GSM8K
 from leeway.quality.suites.humaneval import HUMANEVAL, HUMANEVAL_PLUS
+from leeway.quality.suites.ifeval import IFEVAL
 from leeway.quality.suites.mbpp import MBPP, MBPP_PLUS
 
-_SUITES: tuple[Suite, ...] = (HUMANEVAL, HUMANEVAL_PLUS, MBPP, MBPP_PLUS, GSM8K)
+_SUITES: tuple[Suite, ...] = (HUMANEVAL, HUMANEVAL_PLUS, MBPP, MBPP_PLUS, GSM8K, IFEVAL)
 
 
 def suite_names() -> tuple[str, ...]:

@@ -29,6 +29,14 @@ def test_a_server_by_its_url(leeway, prompts):
     assert [one["load"] for one in report["levels"]] == ["1 client", "2 clients"]
     for one in report["levels"]:
         assert one["num_whole"] == 3 and one["requests_per_s"] > 0
+    made = leeway("bench", "report", str(out))
+    assert made.code == 0, made.err
+    page = (out / "report" / "report.md").read_text()
+    assert "| 2 clients | 3 | 0 |" in page and "| 100 requests/s | 3 | 0 |" in page
+    assert "bench load --url" in page and "## Arms" not in page
+    listed = json.loads((out / "report" / "manifest.json").read_text())["charts"]
+    names = {one["file"] for one in listed if one["file"].endswith(".svg")}
+    assert names == {"throughput-by-clients.svg", "latency-by-clients.svg"}
     assert {content["x"] for _, content in server.bodies} == {1}
     assert {content["model"] for _, content in server.bodies} == {"tiny"}
 

@@ -51,7 +51,6 @@ def identity_of(
     """
     own = [arm for arm in arms if isinstance(arm, ReadyArm)]
     parts = own[0].engine.parts
-    machine = read_machine()
     settings = parts.backend.describe()
     sampling = sampling_facts(plan.sampling)
     del sampling["seed"]
@@ -70,13 +69,19 @@ def identity_of(
         "first_arm": arms[0].spec.name,
         "workload_sha256": digest_of([prompt.token_ids for prompt in plan.prompts]),
         "sampling": sampling,
-        "machine": {
-            "cpu_model": machine.cpu_model,
-            "usable_threads": machine.usable_threads,
-            "total_memory_bytes": machine.total_memory_bytes,
-            "system": machine.system,
-            "versions": machine.versions,
-        },
+        "machine": machine_facts(),
+    }
+
+
+def machine_facts() -> dict[str, Any]:
+    """Return what of this machine must be equal for measurements to be compared."""
+    machine = read_machine()
+    return {
+        "cpu_model": machine.cpu_model,
+        "usable_threads": machine.usable_threads,
+        "total_memory_bytes": machine.total_memory_bytes,
+        "system": machine.system,
+        "versions": machine.versions,
     }
 
 

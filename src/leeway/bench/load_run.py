@@ -114,8 +114,11 @@ def measure_levels(
     *,
     folder: Path | None,
     on_level: Callable[[Level], None] = lambda _: None,
+    command: str | None = None,
 ) -> Iterator[LevelSummary]:
     """Yield the summary of each level, measured or as the folder has it.
+
+    `command` is kept as it is.
 
     Raises:
         ConfigError: the folder holds levels of another run.
@@ -130,7 +133,12 @@ def measure_levels(
         replies = _run(spec, plan, level)
         summary = summarise_level(level.text, replies)
         if folder is not None:
-            facts = {"identity": dict(identity), "load_before": before, "level": asdict(level)}
+            facts = {
+                "identity": dict(identity),
+                "load_before": before,
+                "level": asdict(level),
+                "command": command,
+            }
             _write(folder, facts, replies, summary)
         yield summary
 

@@ -26,8 +26,7 @@ DEFINITIONS = {
     "x (the first arm)": "an arm's speed / the first arm's, both over the same prompts, seeds and "
     "rounds",
     "x median": "of the same ratio taken request by request; less moved by a busy moment",
-    "median (slowest-fastest)": "tokens/s of single requests: the median, and the slowest and "
-    "fastest of n requests",
+    "single requests": "tokens/s of one request each: median, slowest and fastest of n",
     "end to end": "output tokens / time from adding the request to its last token",
     "prefill": "prompt tokens / TTFT",
     "TTFT": "time from adding the request to the end of the step that gave the first token; median",

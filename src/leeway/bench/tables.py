@@ -11,7 +11,6 @@ from typing import Any
 
 from leeway.bench.intervals import Estimate
 from leeway.bench.part_clock import PARTS
-from leeway.bench.samples import Samples
 from leeway.bench.summary import ArmSummary
 from leeway.bench.totals import SPEEDS
 
@@ -21,9 +20,10 @@ Rows = list[list[str]]
 def tables(summaries: Sequence[ArmSummary]) -> list[Rows]:
     """Return the tables that have rows.
 
-    In this order: speed, law, acceptance by depth, parts of a step, latency, memory.
+    In this order: speed, single requests, law, acceptance by depth, parts of a step, latency,
+    memory.
     """
-    kinds = (_speeds, _laws, _depths, _parts, _latencies, _memory)
+    kinds = (_speeds, _requests, _laws, _depths, _parts, _latencies, _memory)
     return [rows for rows in (kind(summaries) for kind in kinds) if len(rows) > 1]
 
 
@@ -49,11 +49,6 @@ def interval_text(one: Estimate | None, digits: int = 2) -> str:
     return f"{one.value:.{digits}f} ({one.low:.{digits}f}-{one.high:.{digits}f})"
 
 
-def samples_text(one: Samples | None) -> str:
-    """Return the median with least and most: `90.1 (81.0-95.2)`."""
-    return "-" if one is None else f"{one.median:.1f} ({one.least:.1f}-{one.most:.1f})"
-
-
 def number_text(value: float | None, digits: int) -> str:
     """Return a number, or a dash where there is none."""
     return "-" if value is None else f"{value:.{digits}f}"
@@ -74,16 +69,10 @@ def sample_text(summary: ArmSummary) -> str:
 def _speeds(summaries: Sequence[ArmSummary]) -> Rows:
     first = summaries[0]
     ratio = f"x {first.name}"
-    rows = [
-        [
-            *("arm", "guarantee", "n", "tokens/s", "median (slowest-fastest)"),
-            *(ratio, "x median", "end to end", ratio),
-        ]
-    ]
+    rows = [["arm", "guarantee", "tokens/s", ratio, "x median", "end to end", ratio]]
     for one in summaries:
         if one.void is not None:
-            count = str(one.num_windows)
-            rows.append([one.name, "void", count, *("-" for _ in rows[0][3:])])
+            rows.append([one.name, "void", *("-" for _ in rows[0][2:])])
             continue
         found = (one.estimates[name] for name in SPEEDS[:2])
         decode, whole = (number_text(None if it is None else it.value, 1) for it in found)
@@ -91,10 +80,17 @@ def _speeds(summaries: Sequence[ArmSummary]) -> Rows:
         if one is not first:
             ratios = [interval_text(one.ratios[name]) for name in ("decode", "end_to_end")]
             ratios.insert(1, number_text(one.decode_ratio_median, 2))
-        spread = samples_text(one.decode_by_request)
-        count = str(one.num_windows)
-        ends = [*ratios[:2], whole, ratios[2]]
-        rows.append([one.name, one.guarantee, count, decode, spread, *ends])
+        rows.append([one.name, one.guarantee, decode, *ratios[:2], whole, ratios[2]])
+    return rows
+
+
+def _requests(summaries: Sequence[ArmSummary]) -> Rows:
+    rows = [["tokens/s of single requests", "n", "median", "slowest", "fastest"]]
+    for one in summaries:
+        found = one.decode_by_request
+        if one.void is None and found is not None:
+            speeds = (found.median, found.least, found.most)
+            rows.append([one.name, str(found.n), *(f"{speed:.1f}" for speed in speeds)])
     return rows
 
 

@@ -75,7 +75,7 @@ def report(
     *,
     out: Annotated[Path | None, _REPORT_OUT] = None,
 ) -> None:
-    """Write a page with tables and charts from the files of a run or a ladder."""
+    """Write a page with tables and charts from the files of a run, a ladder or a load test."""
     _, screen = call.resolve()
     from leeway.cli.bench_report import write_report
 

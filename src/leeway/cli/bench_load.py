@@ -63,6 +63,7 @@ def load(
         if value < 1:
             raise ConfigError(f"--{name} {value} is out of range; give 1 or more")
     from leeway.bench.default_workload import SOURCES
+    from leeway.bench.identity import machine_facts
     from leeway.bench.load_run import LoadPlan
     from leeway.bench.workload import read_sources
     from leeway.cli.bench_load_run import measure, read_levels, server
@@ -78,7 +79,8 @@ def load(
     if out is not None:
         _make_folder(out)
     with server(call, config, url, screen) as (spec, facts):
-        return measure(spec, plan, levels, facts | plan.facts(), out=out, screen=screen)
+        identity = facts | plan.facts() | {"machine": machine_facts()}
+        return measure(spec, plan, levels, identity, out=out, screen=screen, command=call.command)
 
 
 def _make_folder(path: Path) -> None:

@@ -10,17 +10,15 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from rich import box
-from rich.table import Table
-
 from leeway.bench.http_stream import get_json
 from leeway.bench.identity import source_digest
+from leeway.bench.load_report import level_rows
 from leeway.bench.load_run import Level, LoadPlan, measure_levels, wake
 from leeway.bench.server_process import free_port, running
-from leeway.bench.tables import number_text
 from leeway.bench.traffic import DEFINITIONS, LevelSummary
 from leeway.bench.url_arm import model_names
 from leeway.bench.url_spec import UrlSpec, parse_url
+from leeway.cli.bench_table import print_rows
 from leeway.cli.call import Call, Screen, to_json
 from leeway.core.config import Config
 from leeway.core.config_settings import SETTINGS
@@ -138,6 +136,7 @@ def measure(
     *,
     out: Path | None,
     screen: Screen,
+    command: str | None = None,
 ) -> int:
     """Measure the levels, show them, and return the exit code.
 
@@ -152,7 +151,9 @@ def measure(
         screen.note(f"{level.text}: {plan.num_requests} requests")
 
     try:
-        done.extend(measure_levels(spec, plan, levels, identity, folder=out, on_level=say))
+        done.extend(
+            measure_levels(spec, plan, levels, identity, folder=out, on_level=say, command=command)
+        )
     except KeyboardInterrupt:
         is_interrupted = True
         screen.note("interrupted: levels that are not whole are left out")
@@ -177,13 +178,7 @@ def _show(
         screen.note("nothing was measured")
         return
     console = screen.out()
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    head, *rows = level_rows(done)
-    for index, title in enumerate(head):
-        table.add_column(title, justify="right" if index else "left", no_wrap=True)
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)
+    print_rows(level_rows(done), console)
     for one in done:
         if one.late_s > _LATE_S:
             console.print(
@@ -195,25 +190,3 @@ def _show(
     if not screen.is_quiet:
         for name, meaning in DEFINITIONS.items():
             console.print(f"{name}: {meaning}", style="dim")
-
-
-def level_rows(done: Sequence[LevelSummary]) -> list[list[str]]:
-    """Return the table of levels, its head first; times in ms, p50 / p90 / p99."""
-    head = ["load", "whole", "failed", "req/s", "tokens/s", "TTFT ms", "TPOT ms", "end to end ms"]
-    rows = [head]
-    for one in done:
-        tripled = [
-            " / ".join(number_text(None if s is None else 1000 * s, digits) for s in found.values())
-            for found, digits in ((one.ttft_s, 0), (one.tpot_s, 1), (one.end_to_end_s, 0))
-        ]
-        rows.append(
-            [
-                one.load,
-                str(one.num_whole),
-                str(one.num_requests - one.num_whole),
-                number_text(one.requests_per_s, 2),
-                number_text(one.tokens_per_s, 1),
-                *tripled,
-            ]
-        )
-    return rows

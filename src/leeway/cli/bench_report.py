@@ -1,4 +1,4 @@
-"""What `leeway bench report` does: the page of a run or a ladder, from its files."""
+"""What `leeway bench report` does: the page of a run, a ladder or a load test, from its files."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from leeway.bench.ladder import has_rungs, read_ladder
+from leeway.bench.load_report import has_levels, load_files, read_load_run
 from leeway.bench.report import PAGE, ladder_files, report_files
 from leeway.bench.runs import read_run
 from leeway.bench.summary import summarise, warnings_of
@@ -47,6 +48,8 @@ def write_files(files: Mapping[str, bytes], out: Path, screen: Screen) -> None:
 
 def _files(folder: Path) -> dict[str, bytes]:
     draw = png_drawer()
+    if has_levels(folder):
+        return load_files(read_load_run(folder), draw)
     if has_rungs(folder):
         rungs = read_ladder(folder)
         return ladder_files(rungs, ladder_warnings(rungs), draw)

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+_WIDEST = 1000
+
+
 def print_tables(
     windows: Sequence[Window],
     summaries: Sequence[ArmSummary],
@@ -50,4 +53,11 @@ def print_rows(rows: Rows, out: Console) -> None:
         table.add_column(title, justify="right" if is_number else "left", no_wrap=True)
     for row in body:
         table.add_row(*row)
-    out.print(table)
+    width = out.width
+    out.width = max(
+        width, out.measure(table, options=out.options.update(max_width=_WIDEST)).maximum
+    )
+    try:
+        out.print(table)  # figures are never cut off: a line that is too long is the lesser evil
+    finally:
+        out.width = width

@@ -109,7 +109,9 @@ def _markdown(page: Page) -> str:
     lines += [line for rows in page.tables for line in (*_markdown_table(rows), "")]
     lines += ["## What the words mean", ""]
     lines += [f"- {name}: {meaning}" for name, meaning in page.definitions.items()]
-    lines += ["", "## Arms", "", *(f"- {name}: `{text}`" for name, text in page.arms.items())]
+    if page.arms:
+        lines += ["", "## Arms", ""]
+        lines += [f"- {name}: `{text}`" for name, text in page.arms.items()]
     if page.commands:
         lines += ["", "## Measured by", "", *(f"    {command}" for command in page.commands)]
     return "\n".join(lines) + "\n"
@@ -143,12 +145,13 @@ def _html(page: Page) -> str:
             f"<dt>{escape(name)}</dt><dd>{escape(meaning)}</dd>"
             for name, meaning in page.definitions.items()
         ),
-        "</dl><h2>Arms</h2><dl>",
+        "</dl>",
+        *(["<h2>Arms</h2><dl>"] if page.arms else []),
         *(
             f"<dt>{escape(name)}</dt><dd><code>{escape(text)}</code></dd>"
             for name, text in page.arms.items()
         ),
-        "</dl>",
+        *(["</dl>"] if page.arms else []),
     ]
     if page.commands:
         lines.append("<h2>Measured by</h2>")

@@ -88,7 +88,7 @@ def test_a_window_holds_what_was_seen_and_nothing_else():
     assert one.estimates["tokens_per_verify_step"] is None
     speed = one.estimates["decode_tokens_per_s"]
     assert speed.value == pytest.approx(2 / made.decode_s)
-    speeds, laws, latencies = tables([one])
+    speeds, _, laws, latencies = tables([one])
     assert speeds[1][:2] == ["it", NOT_TOLD] and laws[1][2].startswith("0.667")
     assert latencies[1][0] == "it"
 

@@ -47,7 +47,7 @@ class Limits:
     """
 
     wall_s: float = 60.0
-    cpu_s: float = 10.0
+    cpu_s: float = 6.0
     memory_bytes: int = 1 << 30
     file_bytes: int = 16 << 20
     output_bytes: int = 1 << 16
@@ -73,8 +73,13 @@ class Sandbox(Protocol):
     def isolation(self) -> str:
         """What holds the program, in words, for reports."""
 
-    def run(self, solution: str, tests: str) -> Verdict:
+    def run(self, solution: str, tests: str, *, patience: float = 1.0) -> Verdict:
         """Return whether `tests`, which see what `solution` defines, ran to their end.
+
+        Args:
+            solution: a program.
+            tests: another one, which raises if the first is wrong.
+            patience: how many times as long as usual they may take.
 
         Raises:
             SandboxError: the sandbox itself failed; says nothing of the program.
@@ -99,25 +104,26 @@ class ProcessSandbox:
     limits: Limits
     isolation: str
 
-    def run(self, solution: str, tests: str) -> Verdict:
+    def run(self, solution: str, tests: str, *, patience: float = 1.0) -> Verdict:
         """Return whether the tests ran to their end; see `Sandbox`."""
         secret = secrets.token_hex(16).encode()
         program = solution.encode("utf-8", "surrogatepass")
         text = b"%s\n%d\n%s%s" % (secret, len(program), program, tests.encode())
         preload = "numpy" if "import numpy" in tests else ""
         ended = run_process(
-            self._command_line(preload),
+            self._command_line(preload, patience),
             text,
-            wall_s=self.limits.wall_s,
+            wall_s=patience * self.limits.wall_s,
             output_bytes=self.limits.output_bytes,
             is_bubblewrap=self.is_bubblewrap,
         )
         return _verdict(ended, secret, self.limits)
 
-    def _command_line(self, preload: str) -> list[str]:
+    def _command_line(self, preload: str, patience: float) -> list[str]:
         source = importlib.resources.files("leeway.quality") / "sandbox_program.py"
-        limits = (self.limits.memory_bytes, math.ceil(self.limits.cpu_s), self.limits.file_bytes)
-        numbers = [str(value) for value in (*limits, int(self.must_drop))]
+        cpu_s = math.ceil(patience * self.limits.cpu_s)
+        limits = (self.limits.memory_bytes, cpu_s, self.limits.file_bytes, int(self.must_drop))
+        numbers = [str(value) for value in limits]
         bare = ["-I", "-S", "-B", "-c", source.read_text(encoding="utf-8")]
         return [*self.command, *bare, *numbers, preload, *self.folders]
 

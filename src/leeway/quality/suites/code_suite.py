@@ -32,6 +32,7 @@ class Function:
         tests: program that fails unless the function is right.
         solution: the authors' own program.
         also_needed: names beside the function's that the tests take from an answer.
+        patience: how many times as long as usual the tests may take.
     """
 
     task_id: str
@@ -41,6 +42,7 @@ class Function:
     tests: str
     solution: str
     also_needed: tuple[str, ...] = ()
+    patience: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ class CodeSuite:
         )
         if not program:
             return Score(False, "no code in the answer", "")
-        verdict = sandbox.run(program, reference["tests"])
+        verdict = sandbox.run(program, reference["tests"], patience=reference["patience"])
         return Score(verdict.has_passed, verdict.detail, program)
 
     def _tasks(self, records: list[Record]) -> list[Task]:
@@ -87,6 +89,7 @@ class CodeSuite:
                     "tests": one.tests,
                     "solution": one.solution,
                     "also_needed": one.also_needed,
+                    "patience": one.patience,
                 },
                 MAX_TOKENS,
             )

@@ -19,6 +19,9 @@ PROMPT = (
 )
 _ROOTS_TASK = "HumanEval/32"
 _ROOTS_BROKEN = "_poly(*candidate(*inp), inp)"
+_SLOW_TASKS = {"HumanEval/15", "HumanEval/83", "HumanEval/130", "HumanEval/139"}
+"""Whose plus tests keep the authors' own solution busy for 2 to 7 seconds."""
+
 _ROOTS_RIGHT = "abs(_poly(*inp, candidate(*inp)))"
 
 
@@ -40,6 +43,7 @@ def _function(record: Record) -> Function:
         beginning=beginning,
         tests=f"{_helpers(beginning, name, tests)}{tests}\n\ncheck({name})\n",
         solution=beginning + str(record["canonical_solution"]),
+        patience=5.0 if record["task_id"] in _SLOW_TASKS else 1.0,
     )
 
 

@@ -85,7 +85,7 @@ def _words(answer: str, given: Arguments) -> bool:
 
 def _paragraphs(answer: str, given: Arguments) -> bool:
     parts = [part.strip() for part in _PARAGRAPH_BREAK.split(answer)]
-    return all(parts[1:-1]) and sum(map(bool, parts)) == given["num_paragraphs"]
+    return all(parts[1:-1]) and sum(map(bool, parts)) == int(given["num_paragraphs"])
 
 
 def _nth_paragraph_begins(answer: str, given: Arguments) -> bool:
@@ -100,7 +100,7 @@ def _nth_paragraph_begins(answer: str, given: Arguments) -> bool:
 
 
 def _placeholders(answer: str, given: Arguments) -> bool:
-    return len(re.findall(r"\[.*?\]", answer)) >= given["num_placeholders"]
+    return len(re.findall(r"\[.*?\]", answer)) >= int(given["num_placeholders"])
 
 
 _POSTSCRIPTS = {
@@ -118,7 +118,7 @@ def _has_postscript(answer: str, given: Arguments) -> bool:
 def _bullets(answer: str, given: Arguments) -> bool:
     stars = re.findall(r"^\s*\*[^*].*$", answer, re.MULTILINE)
     dashes = re.findall(r"^\s*-.*$", answer, re.MULTILINE)
-    return len(stars) + len(dashes) == given["num_bullets"]
+    return len(stars) + len(dashes) == int(given["num_bullets"])
 
 
 def _is_constrained(answer: str, _: Arguments) -> bool:
@@ -129,13 +129,13 @@ def _highlights(answer: str, given: Arguments) -> bool:
     single = re.findall(r"\*([^\n*]*)\*", answer)
     double = re.findall(r"\*\*([^\n*]*)\*\*", answer)
     count = sum(bool(inside.strip()) for inside in [*single, *double])
-    return count >= given["num_highlights"]
+    return count >= int(given["num_highlights"])
 
 
 def _sections(answer: str, given: Arguments) -> bool:
     splitter = re.escape(str(given["section_spliter"]).strip())
     count = len(re.split(rf"\s?{splitter}\s?\d+\s?", answer)) - 1
-    return count >= given["num_sections"]
+    return count >= int(given["num_sections"])
 
 
 def _is_json(answer: str, _: Arguments) -> bool:

@@ -19,6 +19,8 @@ PROMPT = (
     "helper functions."
 )
 FIRST_ID, LAST_ID = 11, 510
+_SLOW_TASKS = {123}
+"""Whose tests keep the authors' own solution busy for 2 seconds."""
 
 
 def functions(records: list[Record]) -> list[Function]:
@@ -57,7 +59,8 @@ def _function(record: Record, text: str, shown: list[str], tests: str) -> Functi
     name = _name(code, str(record["test_list"][0]))
     setup = parse(str(record.get("test_setup_code", "")))
     also = () if setup is None else tuple(sorted(used_names(setup)))
-    return Function(f"Mbpp/{record['task_id']}", name, prompt, "", tests, code, also)
+    patience = 5.0 if record["task_id"] in _SLOW_TASKS else 1.0
+    return Function(f"Mbpp/{record['task_id']}", name, prompt, "", tests, code, also, patience)
 
 
 def _name(code: str, first_assert: str) -> str:

@@ -9,7 +9,7 @@ import re
 from fractions import Fraction
 
 _NUMBER = re.compile(
-    r"(?P<sign>(?<![\w)\]}.,%])[-−–]\s?)?[$€£¥₹]?\s?(?P<minus>[-−])?"
+    r"(?P<sign>(?<![\w)\]}.,%])[-−–]\s?)?[$€£¥₹]?\s?(?P<minus>(?<=[$€£¥₹])[-−])?"
     r"(?P<whole>\d{1,3}(?:,\d{3})+(?!\d)|\d+)?(?P<part>\.\d+)?(?:\s*/\s*(?P<below>\d+))?"
 )
 _MARKED = re.compile(r"####[ \t]*(?P<text>[^\n]*)")

@@ -29,7 +29,7 @@ IDENTITY = {
     "batch": 4,
     "suite": {
         "name": "letters", "licence": "MIT", "source": "here", "sha256": "d" * 64,
-        "is_known": True, "num_tasks": 10,
+        "is_known": True, "num_tasks": 100,
     },
     "isolation": None,
 }  # fmt: skip

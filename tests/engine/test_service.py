@@ -7,7 +7,14 @@ import pytest
 from tests.support.tabular_engine import ask, make_engine, run_all, text, token_ids
 
 from leeway.backends.tabular import TabularBackend, random_table
-from leeway.core.errors import BackendError, ConfigError, RequestError
+from leeway.core.errors import (
+    BackendError,
+    ConfigError,
+    QueueFullError,
+    RequestError,
+    RequestTimeoutError,
+    UnavailableError,
+)
 from leeway.core.types import FinishReason
 from leeway.engine.service import EngineService
 
@@ -26,8 +33,8 @@ async def wait_until(condition):
     raise AssertionError("the condition never held")
 
 
-async def ready(load=fresh_engine):
-    service = EngineService(load)
+async def ready(load=fresh_engine, **options):
+    service = EngineService(load, **options)
     service.start()
     await wait_until(lambda: service.state != "loading")
     return service
@@ -77,7 +84,7 @@ def test_a_refused_request_raises_before_the_first_delta():
     async def scenario():
         service = await ready()
         with pytest.raises(RequestError, match="max_tokens"):
-            await collect(service, ask(max_tokens=0))
+            await collect(service, ask(max_tokens=-1))
         await asyncio.to_thread(service.stop)
 
     asyncio.run(scenario())
@@ -107,7 +114,7 @@ def test_requests_while_loading_are_refused():
     async def scenario():
         service = EngineService(load)
         service.start()
-        with pytest.raises(BackendError, match="loading"):
+        with pytest.raises(UnavailableError, match="loading"):
             await collect(service, ask())
         gate.set()
         await wait_until(lambda: service.state == "ready")
@@ -177,7 +184,8 @@ def test_a_request_that_arrives_as_the_engine_ends_is_refused_not_forgotten(end)
                 service._give_up(BackendError("a fault of ours"))
 
         service.engine.check = check_slowly
-        with pytest.raises(BackendError, match="stopping" if end == "stopped" else "a fault"):
+        refusal = UnavailableError if end == "stopped" else BackendError
+        with pytest.raises(refusal, match="stopped" if end == "stopped" else "a fault"):
             await asyncio.wait_for(collect(service, ask()), 5)
         await asyncio.to_thread(service.stop)
 
@@ -190,10 +198,147 @@ def test_a_stopping_service_takes_no_new_request():
         task = asyncio.create_task(collect(service, ask(max_tokens=2000)))
         await wait_until(lambda: service.engine.has_work)
         stopping = asyncio.create_task(asyncio.to_thread(service.stop))
-        await wait_until(lambda: service._is_draining)
-        with pytest.raises(BackendError, match="stopping"):
+        await wait_until(lambda: service.state == "draining")
+        with pytest.raises(UnavailableError, match="draining"):
             await collect(service, ask(name="late"))
         await stopping
         return await task
 
     assert len(token_ids(asyncio.run(scenario()))) == 2000
+
+
+def test_a_draining_service_finishes_what_runs_and_what_waits():
+    async def scenario():
+        service = await ready(lambda: fresh_engine(max_num_seqs=1))
+        requests = [ask(name=f"r{index}", max_tokens=200, seed=index) for index in range(3)]
+        tasks = [asyncio.create_task(collect(service, request)) for request in requests]
+        await wait_until(lambda: service.num_open == 3)
+        service.drain()
+        assert service.status()["state"] == "draining"
+        answers = await asyncio.gather(*tasks)
+        assert service.num_open == 0 and service.state == "draining"
+        assert service.engine.status()["num_requests_running"] == 0
+        await asyncio.to_thread(service.stop)
+        return answers
+
+    assert [len(token_ids(deltas)) for deltas in asyncio.run(scenario())] == [200] * 3
+
+
+class Clock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.mark.parametrize(
+    ("took_s", "retry_after_s"), [(0.5, 1), (100.0, 5), (10_000.0, 60)], ids=str
+)
+def test_more_than_may_wait_are_refused_and_told_when_to_come_back(took_s, retry_after_s):
+    """Two run and one waits; a tenth of one request's time is the mean, shared by two places."""
+    clock = Clock()
+
+    async def scenario():
+        service = await ready(lambda: fresh_engine(max_num_seqs=2), max_num_waiting=1, now=clock)
+        stream = service.stream(ask(name="first", max_tokens=4000))
+        await anext(stream)
+        clock.now += took_s
+        await stream.aclose()
+        await wait_until(lambda: service.num_open == 0)
+        tasks = [
+            asyncio.create_task(collect(service, ask(name=f"r{index}", max_tokens=4000)))
+            for index in range(3)
+        ]
+        await wait_until(lambda: service.num_open == 3)
+        with pytest.raises(QueueFullError, match=r"3 requests.*takes 2 and 1") as refused:
+            await collect(service, ask(name="late"))
+        service.cancel("r1")
+        await tasks[1]
+        assert len(await collect(service, ask(name="later", max_tokens=1))) == 1
+        for request in ("r0", "r2"):
+            service.cancel(request)
+        await asyncio.gather(*tasks)
+        await asyncio.to_thread(service.stop)
+        service.engine.parts.backend.check_integrity()
+        return refused.value
+
+    error = asyncio.run(scenario())
+    assert (error.http_status, error.retry_after_s) == (429, retry_after_s)
+
+
+def test_a_request_whose_time_is_up_ends_with_an_error_and_frees_its_cache():
+    clock = Clock()
+
+    async def scenario():
+        service = await ready(
+            lambda: fresh_engine(max_num_seqs=1), request_timeout_s=2.5, now=clock
+        )
+        tasks = [
+            asyncio.create_task(collect(service, ask(name=name, max_tokens=4000)))
+            for name in ("running", "waiting")
+        ]
+        await wait_until(lambda: service.status()["num_requests_waiting"] == 1)
+        clock.now += 2.0
+        late = asyncio.create_task(collect(service, ask(name="late", max_tokens=3000)))
+        await wait_until(lambda: service.num_open == 3)
+        clock.now += 0.5
+        for task in tasks:
+            with pytest.raises(RequestTimeoutError, match=r"2\.5 s.*--request-timeout-s"):
+                await task
+        deltas = await late
+        await asyncio.to_thread(service.stop)
+        service.engine.parts.backend.check_integrity()
+        assert service.engine.parts.backend.num_open() == 0
+        return deltas
+
+    assert len(token_ids(asyncio.run(scenario()))) == 3000
+
+
+@pytest.mark.parametrize("what", ["decoding", "prefill", "waiting"])
+def test_t15_a_client_that_leaves_frees_its_place_within_a_step(what):
+    """Every step waits for a permit; the one that is on its way is the last of the request."""
+    permits = threading.Semaphore(0)
+    seen = []
+
+    def load():
+        engine = fresh_engine(max_num_seqs=1, prefill_chunk_len=4)
+        step = engine.step
+
+        def with_permit():
+            seen.append(engine.request_ids())
+            permits.acquire()
+            return step()
+
+        engine.step = with_permit
+        return engine
+
+    async def scenario():
+        service, others = await ready(load), []
+        if what == "waiting":
+            others = [asyncio.create_task(collect(service, ask(name="other", max_tokens=40)))]
+            await wait_until(lambda: len(seen) == 1)
+        prompt = (1,) if what == "decoding" else (1,) * 100
+        stream = service.stream(ask(prompt, name="gone", max_tokens=4000))
+        first = asyncio.create_task(anext(stream))
+        if what == "decoding":
+            permits.release()
+            await first
+        await wait_until(lambda: len(seen) == 1 + (what == "decoding"))
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        await stream.aclose()
+        num_steps = len(seen)
+        permits.release()
+        await wait_until(lambda: service.num_open == len(others))
+        permits.release(100)
+        await asyncio.gather(*others)
+        assert all("gone" not in names for names in seen[num_steps:])
+        await asyncio.to_thread(service.stop)
+        return service.engine.parts.backend
+
+    backend = asyncio.run(scenario())
+    backend.check_integrity()
+    assert backend.num_open() == 0

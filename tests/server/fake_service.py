@@ -110,8 +110,16 @@ class FakeService:
         self.receipts = []
         self.closed = []
 
+    @property
+    def num_open(self):
+        return self.engine.num_running
+
     def start(self):
         self.state = "ready"
+
+    def drain(self):
+        if self.state == "ready":
+            self.state = "draining"
 
     def stop(self):
         self.state = "stopped"

@@ -41,6 +41,7 @@ def test_a_whole_answer(client):
     prompt_len = len("user: Hi\nassistant: ")
     assert answer["usage"] == {
         "prompt_tokens": prompt_len,
+        "prompt_tokens_details": {"cached_tokens": 0},
         "completion_tokens": 13,
         "total_tokens": prompt_len + 13,
     }

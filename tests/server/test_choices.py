@@ -40,6 +40,7 @@ def test_the_prompt_counts_once_and_every_choice_has_its_receipt(client, service
     prompt_len = len("user: Hi\nassistant: ")
     assert answer["usage"] == {
         "prompt_tokens": prompt_len,
+        "prompt_tokens_details": {"cached_tokens": 0},
         "completion_tokens": 39,
         "total_tokens": prompt_len + 39,
     }

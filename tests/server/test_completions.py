@@ -18,7 +18,12 @@ def test_a_whole_answer(client, service):
     assert answer["choices"] == [
         {"index": 0, "text": REPLY, "logprobs": None, "finish_reason": "stop"}
     ]
-    assert answer["usage"] == {"prompt_tokens": 2, "completion_tokens": 13, "total_tokens": 15}
+    assert answer["usage"] == {
+        "prompt_tokens": 2,
+        "prompt_tokens_details": {"cached_tokens": 0},
+        "completion_tokens": 13,
+        "total_tokens": 15,
+    }
     assert answer["metrics"]["speculative_decoding"]["law"] == "rejection"
     assert service.requests[0].prompt_token_ids == (97, 98)
 
@@ -39,7 +44,12 @@ def test_every_prompt_has_its_choice(client, service):
     assert [choice["index"] for choice in answer["choices"]] == [0, 1, 2]
     assert [choice["text"] for choice in answer["choices"]] == ["<aaa>", "<bbbbb", "<ccc>"]
     assert [choice["finish_reason"] for choice in answer["choices"]] == ["stop", "length", "stop"]
-    assert answer["usage"] == {"prompt_tokens": 4, "completion_tokens": 16, "total_tokens": 20}
+    assert answer["usage"] == {
+        "prompt_tokens": 4,
+        "prompt_tokens_details": {"cached_tokens": 0},
+        "completion_tokens": 16,
+        "total_tokens": 20,
+    }
     assert answer["metrics"]["speculative_decoding"] is None
     each = answer["metrics"]["speculative_decoding_by_choice"]
     assert [one["output_tokens"] for one in each] == [5, 6, 5]

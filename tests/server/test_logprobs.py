@@ -115,7 +115,8 @@ def test_echo_with_logprobs_scores_the_prompt(client):
     assert columns["token_logprobs"] == [None, -195 / 256, -182 / 256, -104 / 256, -72 / 256]
     assert columns["top_logprobs"][0] is None
     assert columns["text_offset"] == [0, 1, 1, 2, 3]
-    assert answer["usage"] == {"prompt_tokens": 4, "completion_tokens": 1, "total_tokens": 5}
+    assert answer["usage"]["prompt_tokens"] == 4
+    assert answer["usage"]["completion_tokens"] == 1
 
 
 def test_an_echoed_stream_joins_to_the_whole(client):

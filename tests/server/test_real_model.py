@@ -40,7 +40,10 @@ def test_whole_streamed_and_plain_greedy_answers_are_one_text(client):
     assert "the cat sat on the mat" in text.lower()
     chunks = list(ask(client, stream=True, stream_options={"include_usage": True}))
     assert "".join(c.choices[0].delta.content or "" for c in chunks if c.choices) == text
-    assert chunks[-1].usage == whole.usage
+    usage = chunks[-1].usage
+    assert usage.total_tokens == whole.usage.total_tokens
+    cached = usage.prompt_tokens_details.cached_tokens
+    assert 0 < cached == (usage.prompt_tokens - 1) // 32 * 32
     off = ask(client, extra_body={"speculative": {"num_speculative_tokens": 0}})
     assert off.choices[0].message.content == text
     drafted = whole.model_extra["metrics"]["speculative_decoding"]

@@ -36,11 +36,15 @@ def process(*arguments):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_drains_and_exits_with_zero(number):
     with process() as (started, url):
-        body = {"prompt": "ab", "max_tokens": 2000, "seed": 1, "stream": True}
+        body = {"prompt": "ab", "max_tokens": 8000, "seed": 1, "stream": True}
         with httpx2.stream("POST", url + "/v1/completions", json=body, timeout=30) as response:
             lines = response.iter_lines()
             begun = [next(lines) for _ in range(3)]
             started.send_signal(number)
+            while httpx2.get(url + "/health", timeout=30).status_code != 503:
+                pass
+            health = httpx2.get(url + "/health", timeout=30).json()
+            refused = httpx2.post(url + "/v1/completions", json=body, timeout=30)
             rest = list(lines)
         assert started.wait(20) == 0
         log = started.stderr.read()
@@ -49,7 +53,8 @@ def test_a_signal_drains_and_exits_with_zero(number):
     assert data[-1] == "[DONE]"
     last = json.loads(data[-2])["choices"][0]
     text = "".join(json.loads(line)["choices"][0]["text"] for line in data[:-1])
-    assert len(text) == 2000 and last["finish_reason"] == "length"
+    assert health["status"] == "draining" and refused.status_code == 503
+    assert len(text) == 8000 and last["finish_reason"] == "length"
     assert "law rejection (from default), guarantee exact_distribution" in log
     assert '"POST /v1/completions HTTP/1.1" 200' in log
     assert f"curl {url}/v1/chat/completions" in log

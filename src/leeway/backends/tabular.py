@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leeway.backends.base import ForwardOutput, SequenceInput
-from leeway.backends.tabular_state import NUM_FIXED, State, fingerprints, state_at
+from leeway.backends.tabular_state import NUM_FIXED, State, fingerprints
 from leeway.core.types import FloatArray
 from leeway.kvcache import BlockPool
 
@@ -100,19 +100,18 @@ class TabularBackend:
         Raises:
             CapacityError: the cache has no room; nothing was appended.
         """
-        texts = [list(self.cached_token_ids(one.handle)) for one in inputs]
+        states = [self._state(one.handle) for one in inputs]
         self.pool.append([(one.handle, len(one.token_ids)) for one in inputs])
         rows: list[NDArray[np.float64]] = []
         hidden: list[list[float]] = []
-        for one, text in zip(inputs, texts, strict=True):
-            first = len(one.token_ids) - one.num_logit_rows
+        for one, last in zip(inputs, states, strict=True):
+            first, state = len(one.token_ids) - one.num_logit_rows, last
             for index, token_id in enumerate(one.token_ids):
-                text.append(int(token_id))
-                state = state_at(text)
-                self._write(one.handle, state, int(token_id))
+                state = state.followed_by(int(token_id))
+                self._write(one.handle, state)
                 hidden.append(state.to_row(self.num_named_tokens))
                 if index >= first:
-                    rows.append(self.row(text))
+                    rows.append(self.row(state.last_tokens))
         probs = np.array(rows).reshape(len(rows), self.vocab_size)
         with np.errstate(divide="ignore"):
             logits = np.log(probs)
@@ -140,12 +139,23 @@ class TabularBackend:
         """Return the settings in force."""
         return {"backend": "tabular", "order": self.order, "vocab_size": self.vocab_size}
 
-    def _write(self, handle: int, state: State, token_id: int) -> None:
+    def _state(self, handle: int) -> State:
+        """Return the state at the last cached token, as its slot and those before it tell."""
+        table = self.pool.table(handle)
+        end = table.cached_len
+        places = [
+            (table.ids[position // self.block_len], position % self.block_len)
+            for position in range(max(0, end - self.num_named_tokens), end)
+        ]
+        fingerprint = int(self._marks[places[-1]]) if places else 0
+        return State(end - 1, 0, fingerprint, tuple(int(self._slots[one]) for one in places))
+
+    def _write(self, handle: int, state: State) -> None:
         """Put a token and its text's fingerprint where the sequence has its next slot."""
         table = self.pool.table(handle)
         block, slot = divmod(state.position, self.block_len)
         assert block >= table.num_fixed, "a shared block is written"
-        self._slots[table.ids[block], slot] = token_id
+        self._slots[table.ids[block], slot] = state.last_tokens[-1]
         self._marks[table.ids[block], slot] = state.fingerprint
 
 

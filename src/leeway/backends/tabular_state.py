@@ -36,6 +36,11 @@ class State:
     fingerprint: int
     last_tokens: tuple[int, ...]
 
+    def followed_by(self, token_id: int) -> State:
+        """Return the target's state at the token behind this one."""
+        text = (*self.last_tokens, token_id)
+        return State(self.position + 1, 0, _append(self.fingerprint, token_id), text)
+
     def then(self, token_id: int) -> State:
         """Return the head's state behind one more token."""
         return State(

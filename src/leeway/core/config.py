@@ -100,12 +100,15 @@ class ServerConfig:
     """What a server is built from.
 
     `allow_laws` None allows the exact laws and the engine's own; `("all",)` every law. `api_key`
-    None asks for none. `port` 0 takes a free one.
+    None asks for none. `port` 0 takes a free one. `max_num_waiting` counts requests beyond those
+    that run; `request_timeout_s` 0 sets no limit.
     """
 
     engine: EngineConfig = field(default_factory=EngineConfig)
     host: str = "127.0.0.1"
     port: int = 8000
+    max_num_waiting: int = 256
+    request_timeout_s: float = 0.0
     allow_laws: tuple[str, ...] | None = None
     api_key: str | None = field(default=None, repr=False)
     origins: Mapping[str, Origin] = field(default_factory=_no_origins, compare=False, repr=False)
@@ -317,6 +320,8 @@ def _build(
         engine=engine,
         host=plain["host"],
         port=plain["port"],
+        max_num_waiting=plain["max_num_waiting"],
+        request_timeout_s=plain["request_timeout_s"],
         allow_laws=plain["allow_laws"],
         api_key=plain["api_key"],
         origins=MappingProxyType(origins),

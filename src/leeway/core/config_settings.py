@@ -243,6 +243,22 @@ _SERVER = (
         metavar="N",
     ),
     Setting(
+        "max_num_waiting",
+        "server",
+        "Requests that may wait for a place; further ones are refused with 429.",
+        read.integer(0, 65536),
+        256,
+        metavar="N",
+    ),
+    Setting(
+        "request_timeout_s",
+        "server",
+        "Longest time for an answer, waiting included; then it ends with an error; 0 is off.",
+        read.zero_or(0.01, 86_400),
+        0.0,
+        metavar="SECONDS",
+    ),
+    Setting(
         "allow_laws",
         "server",
         "Laws that a request may choose: names with commas between, or all.",

@@ -11,7 +11,10 @@
     ├── ModelError                 a model file cannot be used: corrupt, unknown architecture ...
     │   └── FetchError             a model cannot be had from any source
     ├── SandboxError               exit code 1: the sandbox failed, not the program in it
-    └── BackendError               exit code 1, HTTP 500: a forward failed (e.g. NaN logits)
+    ├── BackendError               exit code 1, HTTP 500: a forward failed (e.g. NaN logits)
+    ├── UnavailableError           exit code 1, HTTP 503: loading, draining or stopped
+    ├── QueueFullError             exit code 1, HTTP 429: too many requests wait already
+    └── RequestTimeoutError        exit code 1, HTTP 504: the answer took longer than allowed
 
 Every message names the value, what is allowed and the next step.
 """
@@ -28,6 +31,7 @@ class LeewayError(Exception):
     exit_code = 2
     http_status = 400
     code = "invalid_request_error"
+    retry_after_s: int | None = None
 
     def __init__(self, message: str, *, param: str | None = None) -> None:
         super().__init__(message)
@@ -103,6 +107,34 @@ class BackendError(LeewayError):
     exit_code = 1
     http_status = 500
     code = "backend_error"
+
+
+class UnavailableError(LeewayError):
+    """The engine takes no requests now."""
+
+    exit_code = 1
+    http_status = 503
+    code = "unavailable"
+
+
+class QueueFullError(LeewayError):
+    """Too many requests wait already; `retry_after_s` is when a place may be free."""
+
+    exit_code = 1
+    http_status = 429
+    code = "queue_full"
+
+    def __init__(self, message: str, *, retry_after_s: int) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class RequestTimeoutError(LeewayError):
+    """A request was not finished in the time that the server allows."""
+
+    exit_code = 1
+    http_status = 504
+    code = "request_timeout"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -179,12 +179,16 @@ class Engine:
         self._sequences[request.request_id] = sequence
         self._scheduler.add(sequence)
 
-    def cancel(self, request_id: str) -> OutputDelta | None:
-        """End a request now, free its cache, and return its last delta; None if unknown."""
+    def cancel(self, request_id: str, error: LeewayError | None = None) -> OutputDelta | None:
+        """End a request now, free its cache, and return its last delta; None if unknown.
+
+        With an error the request counts as failed by it.
+        """
         sequence = self._sequences.get(request_id)
         if sequence is None:
             return None
-        return self._end(sequence, OutputDelta(request_id, (), (), ""), FinishReason.CANCELLED)
+        reason = FinishReason.CANCELLED if error is None else FinishReason.ERROR
+        return self._end(sequence, OutputDelta(request_id, (), (), "", error=error), reason)
 
     def step(self) -> list[OutputDelta]:
         """Run one step for every running sequence and return what it delivered."""

@@ -4,63 +4,117 @@ In: requests from an event loop. Out: asynchronous streams of deltas. The thread
 then steps it while there is work; only this thread changes it after that. Other threads may check
 requests, and read `status` and `totals`, which are replaced whole and never changed. Closing a
 stream early cancels its request within one step.
+
+More requests than may run and wait are refused at once. A request that takes longer than allowed,
+waiting included, ends with an error within a step. While it drains, running and waiting requests
+are finished and new ones refused.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import threading
+import time
+from collections import deque
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from leeway.core.errors import BackendError, LeewayError
+from leeway.core.errors import (
+    BackendError,
+    LeewayError,
+    QueueFullError,
+    RequestTimeoutError,
+    UnavailableError,
+)
 from leeway.core.types import FinishReason, OutputDelta, Request
 from leeway.engine.engine import Engine
 
-State = Literal["loading", "ready", "failed", "stopped"]
+State = Literal["loading", "ready", "draining", "failed", "stopped"]
 Sink = Callable[[OutputDelta], None]
 
+MAX_RETRY_AFTER_S = 60
+_MEMORY = 0.9
+
 logger = logging.getLogger("leeway")
+
+
+@dataclass(frozen=True, slots=True)
+class _Caller:
+    """Who waits for a request's deltas, and since when by the service's clock."""
+
+    deliver: Sink
+    arrived_at: float
 
 
 class EngineService:
     """Runs one engine on one thread for many asynchronous callers."""
 
-    def __init__(self, load: Callable[[], Engine]) -> None:
-        """Take the function that loads the engine; it runs on the thread."""
+    def __init__(
+        self,
+        load: Callable[[], Engine],
+        *,
+        max_num_waiting: int | None = None,
+        request_timeout_s: float = 0.0,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Take what a service is made of.
+
+        Args:
+            load: loads the engine; runs on the thread.
+            max_num_waiting: most requests beyond those that can run; None sets no limit.
+            request_timeout_s: longest time of a request; 0 sets no limit.
+            now: the clock, in seconds.
+        """
+        self._max_num_waiting = max_num_waiting
+        self._request_timeout_s = request_timeout_s
+        self._now = now
+        self._mean_request_s = 0.0
         self.state: State = "loading"
         self.error: LeewayError | None = None
         self._load = load
         self._engine: Engine | None = None
         self._wake = threading.Condition()
-        self._arrivals: list[tuple[Request, Sink]] = []
+        self._arrivals: list[Request] = []
         self._cancellations: list[str] = []
-        self._sinks: dict[str, Sink] = {}
-        self._is_draining = False
+        self._callers: dict[str, _Caller] = {}
+        self._deadlines: deque[tuple[float, str]] = deque()
         self._is_stopping = False
         self._thread = threading.Thread(target=self._run, name="leeway-engine", daemon=True)
 
     @property
     def engine(self) -> Engine:
-        """The engine; only while ready."""
+        """The engine; only while ready or draining."""
         assert self._engine is not None
         return self._engine
+
+    @property
+    def num_open(self) -> int:
+        """Requests whose last delta has not been delivered."""
+        return len(self._callers)
 
     def start(self) -> None:
         """Begin to load; returns at once."""
         self._thread.start()
 
+    def drain(self) -> None:
+        """Refuse new requests from now on; those that came are finished."""
+        with self._wake:
+            if self.state == "ready":
+                self.state = "draining"
+            self._wake.notify_all()
+
     def stop(self, drain_timeout_s: float = 30.0) -> None:
         """Let running requests finish for so long, then cancel what is left and end the thread."""
+        self.drain()
         with self._wake:
-            self._is_draining = True
-            if self.state in ("loading", "ready"):
-                idle = self.state == "loading" or self._wake.wait_for(
-                    lambda: not self._sinks or self.state != "ready", drain_timeout_s
-                )
-                if not idle:
-                    logger.warning("cancelled %d requests at shutdown", len(self._sinks))
+            idle = self._wake.wait_for(
+                lambda: not self._callers or self.state != "draining", drain_timeout_s
+            )
+            if not idle:
+                logger.warning("cancelled %d requests at shutdown", len(self._callers))
             self._is_stopping = True
             self._wake.notify_all()
         if self._thread.is_alive():
@@ -70,7 +124,10 @@ class EngineService:
         """Yield the request's deltas; closing the iterator early cancels the request.
 
         Raises:
-            LeewayError: the request is refused (before the first delta), or the engine failed.
+            QueueFullError: too many requests wait; before the first delta, as every refusal.
+            UnavailableError: the engine is not ready.
+            RequestTimeoutError: the time is up.
+            LeewayError: the request is refused, or the engine failed.
         """
         self._refuse_unless_ready()
         self.engine.check(request)
@@ -83,8 +140,9 @@ class EngineService:
 
         with self._wake:
             self._refuse_unless_ready()
-            self._arrivals.append((request, deliver))
-            self._sinks[request.request_id] = deliver
+            self._refuse_if_full()
+            self._arrivals.append(request)
+            self._callers[request.request_id] = _Caller(deliver, self._now())
             self._wake.notify_all()
         is_finished = False
         try:
@@ -114,9 +172,22 @@ class EngineService:
         return status
 
     def _refuse_unless_ready(self) -> None:
-        if self.state != "ready" or self._is_draining:
-            state = "stopping" if self._is_draining else self.state
-            raise self.error or BackendError(f"the engine is {state}; try again later")
+        if self.state != "ready":
+            raise self.error or UnavailableError(f"the engine is {self.state}; try again later")
+
+    def _refuse_if_full(self) -> None:
+        if self._max_num_waiting is None:
+            return
+        num_seqs = self.engine.config.max_num_seqs
+        if len(self._callers) >= num_seqs + self._max_num_waiting:
+            # A place is free when one of those that run has ended.
+            retry_after_s = math.ceil(self._mean_request_s / num_seqs)
+            raise QueueFullError(
+                f"{len(self._callers)} requests run and wait already; this server takes "
+                f"{num_seqs} and {self._max_num_waiting} (--max-num-seqs, --max-num-waiting): "
+                "try again later",
+                retry_after_s=min(max(retry_after_s, 1), MAX_RETRY_AFTER_S),
+            )
 
     def _run(self) -> None:
         try:
@@ -125,6 +196,8 @@ class EngineService:
             while self._take_orders():
                 for delta in self.engine.step():
                     self._deliver(delta)
+                if self._deadlines:
+                    self._expire()
         except LeewayError as error:
             self._give_up(error)
         except Exception as error:
@@ -155,24 +228,43 @@ class EngineService:
                 return False
             arrivals, self._arrivals = self._arrivals, []
             cancellations, self._cancellations = self._cancellations, []
-        for request, _ in arrivals:
+        for request in arrivals:
             self.engine.add(request)
+            if self._request_timeout_s > 0:
+                arrived_at = self._callers[request.request_id].arrived_at
+                self._deadlines.append((arrived_at + self._request_timeout_s, request.request_id))
         for request_id in cancellations:
             delta = self.engine.cancel(request_id)
             if delta is not None:
                 self._deliver(delta)
         return True
 
+    def _expire(self) -> None:
+        """End the requests whose time is up; deadlines come in order of arrival."""
+        now = self._now()
+        while self._deadlines and self._deadlines[0][0] <= now:
+            _, request_id = self._deadlines.popleft()
+            error = RequestTimeoutError(
+                f"the answer was not finished in {self._request_timeout_s:g} s, waiting included, "
+                "which is what this server allows (--request-timeout-s): ask for fewer tokens, or "
+                "try when it is less busy"
+            )
+            delta = self.engine.cancel(request_id, error)
+            if delta is not None:
+                self._deliver(delta)
+
     def _deliver(self, delta: OutputDelta) -> None:
-        sink = self._sinks[delta.request_id]
+        caller = self._callers[delta.request_id]
         if delta.finish_reason is not None:
             with self._wake:
-                del self._sinks[delta.request_id]
+                del self._callers[delta.request_id]
                 self._wake.notify_all()
-        sink(delta)
+            took_s = self._now() - caller.arrived_at
+            self._mean_request_s += (1 - _MEMORY) * (took_s - self._mean_request_s)
+        caller.deliver(delta)
 
     def _cancel_all(self) -> None:
-        for request_id in list(self._sinks):
+        for request_id in list(self._callers):
             delta = self.engine.cancel(request_id)
             if delta is None:
                 delta = OutputDelta(request_id, (), (), "", FinishReason.CANCELLED)
@@ -181,5 +273,5 @@ class EngineService:
     def _give_up(self, error: LeewayError) -> None:
         """Fail every request; later ones are refused with the same error."""
         self._enter("failed", error)
-        for request_id in list(self._sinks):
+        for request_id in list(self._callers):
             self._deliver(OutputDelta(request_id, (), (), "", FinishReason.ERROR, error=error))

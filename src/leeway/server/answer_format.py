@@ -104,6 +104,12 @@ class AnswerFormat(ABC):
             sum(output.output_len for output in self.outputs),
         )
 
+    def num_cached_tokens(self) -> int:
+        """Return how many of the prompt tokens were in the cache already."""
+        prompts = [output for output in self.outputs if output.is_first_of_prompt]
+        receipts = [one.receipt for one in prompts if one.receipt is not None]
+        return sum(receipt.tally.num_cached_tokens for receipt in receipts)
+
     def metrics(self) -> dict[str, Any]:
         """Return the metrics; null under the contract's name when they are not of one answer."""
         each = [

@@ -103,6 +103,7 @@ class ChoiceFormat(AnswerFormat):
         prompt_len, output_len = self.num_tokens()
         usage = {
             "prompt_tokens": prompt_len,
+            "prompt_tokens_details": {"cached_tokens": self.num_cached_tokens()},
             "completion_tokens": output_len,
             "total_tokens": prompt_len + output_len,
         }

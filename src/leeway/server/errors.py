@@ -67,6 +67,7 @@ def error_body(error: BaseException) -> tuple[int, dict[str, Any]]:
         status, code = 500, "internal_error"
         message = "internal error; the server's log has its cause"
     kind = "invalid_request_error" if status < 500 else "server_error"
+    kind = "rate_limit_error" if status == 429 else kind
     content = {"message": message, "type": kind, "param": param, "code": code}
     return status, {"error": content}
 
@@ -104,7 +105,8 @@ async def answer_leeway_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, LeewayError)
     if error.http_status >= 500:
         log.error("request %s failed: %s", request.scope["state"]["request_id"], error)
-    return error_response(request.scope, error)
+    headers = {} if error.retry_after_s is None else {"Retry-After": str(error.retry_after_s)}
+    return error_response(request.scope, error, headers)
 
 
 async def answer_http_error(request: Request, error: Exception) -> Response:

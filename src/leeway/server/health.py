@@ -27,7 +27,7 @@ def health_body(
     }
     if service.state == "failed":
         body["error"] = str(service.error)
-    engine = service.engine if service.state == "ready" else None
+    engine = service.engine if service.state in ("ready", "draining") else None
     totals = dict(engine.totals) if engine is not None else {}
     body["acceptance"] = _acceptance(config, ceiling, engine, totals)
     body["typical_acceptance"] = _family(law, ceiling, TYPICAL, totals)

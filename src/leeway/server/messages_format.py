@@ -74,10 +74,11 @@ class MessagesFormat(AnswerFormat):
 
     def _usage(self) -> dict[str, int]:
         prompt_len, output_len = self.num_tokens()
+        num_cached = self.num_cached_tokens()
         return {
-            "input_tokens": prompt_len,
+            "input_tokens": prompt_len - num_cached,
             "cache_creation_input_tokens": 0,
-            "cache_read_input_tokens": 0,
+            "cache_read_input_tokens": num_cached,
             "output_tokens": output_len,
         }
 

@@ -30,6 +30,14 @@ _COUNTERS: dict[str, tuple[str, Callable[[Tally], float]]] = {
         lambda t: t.num_accepted_tokens,
     ),
     "prompt_tokens": ("Prompt tokens of finished requests", lambda t: t.num_prompt_tokens),
+    "prompt_tokens_cached": (
+        "Prompt tokens that were in the cache already",
+        lambda t: t.num_cached_tokens,
+    ),
+    "num_preemptions": (
+        "Times that a request gave up its cache to older ones",
+        lambda t: t.num_preemptions,
+    ),
     "generation_tokens": ("Delivered tokens of finished requests", lambda t: t.num_output_tokens),
     "verify_steps": ("Verify steps, drafted or not", lambda t: t.num_verify_steps),
     "positions_decided": ("Positions that a law judged", lambda t: t.num_decided),
@@ -84,7 +92,7 @@ class TotalsCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Yield every counter and gauge; without samples until the engine is ready."""
-        is_ready = self._service.state == "ready"
+        is_ready = self._service.state in ("ready", "draining")
         totals = list(self._service.engine.totals.items()) if is_ready else []
         for name, (meaning, read) in _COUNTERS.items():
             counter = CounterMetricFamily(PREFIX + name, meaning, labels=LABELS)

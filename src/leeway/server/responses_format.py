@@ -135,7 +135,7 @@ class ResponsesFormat(AnswerFormat):
         prompt_len, output_len = self.num_tokens()
         return {
             "input_tokens": prompt_len,
-            "input_tokens_details": {"cached_tokens": 0},
+            "input_tokens_details": {"cached_tokens": self.num_cached_tokens()},
             "output_tokens": output_len,
             "output_tokens_details": {"reasoning_tokens": 0},
             "total_tokens": prompt_len + output_len,

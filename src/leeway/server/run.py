@@ -10,7 +10,9 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
+from types import FrameType
 
 import uvicorn
 from starlette.applications import Starlette
@@ -23,7 +25,8 @@ from leeway.server.app import create_app
 from leeway.server.listen import listen, url_of
 from leeway.server.service_protocol import Service
 
-DRAIN_TIMEOUT_S = 30
+DRAIN_TIMEOUT_S = 30.0
+FLUSH_TIMEOUT_S = 10
 _POLL_S = 0.05
 _PROBES = ("/health", "/metrics")
 
@@ -50,7 +53,11 @@ def run(
         LeewayError: the model cannot be loaded, or the engine failed while serving.
     """
     _log_to_stderr()
-    service = EngineService(lambda: load_engine(config.engine, on_progress))
+    service = EngineService(
+        lambda: load_engine(config.engine, on_progress),
+        max_num_waiting=config.max_num_waiting,
+        request_timeout_s=config.request_timeout_s,
+    )
     app = create_app(service, config)
     with contextlib.closing(listen(config.host, config.port)) as listener:
         asyncio.run(serve(app, service, listener, config, on_ready))
@@ -75,7 +82,7 @@ async def serve(
             lifespan="off",
             ws="none",
             server_header=False,
-            timeout_graceful_shutdown=DRAIN_TIMEOUT_S,
+            timeout_graceful_shutdown=FLUSH_TIMEOUT_S,
         )
     )
     service.start()
@@ -98,11 +105,13 @@ async def serve(
 
 
 class _Server(uvicorn.Server):
-    """Ends in peace on a signal: uvicorn's own raises the signal anew after draining."""
+    """Drains on a signal, listening meanwhile; uvicorn's own raises the signal anew at the end."""
+
+    is_draining = False
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Ask for shutdown on a signal; a second SIGINT does not wait for running answers."""
+        """Drain on a signal; a second one does not wait for running answers."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -113,14 +122,31 @@ class _Server(uvicorn.Server):
             for one, handler in previous.items():
                 signal.signal(one, handler)
 
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to drain; at a second signal stop at once."""
+        if self.is_draining:
+            self.force_exit = self.should_exit = True
+        self.is_draining = True
 
-async def _watch(service: Service, server: uvicorn.Server, announce: Callable[[], None]) -> None:
-    """Announce the server when it is ready; stop it when its engine fails."""
-    while service.state == "loading":
+
+async def _watch(service: Service, server: _Server, announce: Callable[[], None]) -> None:
+    """Announce the server when it is ready; stop it when it has drained or its engine fails.
+
+    While it drains it still listens, so that /health can say so and new requests get a 503.
+    """
+    while service.state == "loading" and not server.is_draining:
         await asyncio.sleep(_POLL_S)
     if service.state == "ready":
         announce()
-    while service.state == "ready":
+    while service.state == "ready" and not server.is_draining:
+        await asyncio.sleep(_POLL_S)
+    service.drain()
+    begun = time.monotonic()
+    while (
+        service.state == "draining"
+        and service.num_open > 0
+        and time.monotonic() - begun < DRAIN_TIMEOUT_S
+    ):
         await asyncio.sleep(_POLL_S)
     server.should_exit = True
 

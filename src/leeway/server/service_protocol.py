@@ -13,7 +13,7 @@ from leeway.core.config import EngineConfig
 from leeway.core.receipt import Tally
 from leeway.core.types import Acceptance, OutputDelta, Request
 
-ServiceState = Literal["loading", "ready", "failed", "stopped"]
+ServiceState = Literal["loading", "ready", "draining", "failed", "stopped"]
 
 
 class ServedTokenizer(Protocol):
@@ -165,11 +165,20 @@ class Service(Protocol):
 
     @property
     def engine(self) -> ServedEngine:
-        """The engine; only while ready."""
+        """The engine; only while ready or draining."""
+        ...
+
+    @property
+    def num_open(self) -> int:
+        """Requests whose last delta has not been delivered."""
         ...
 
     def start(self) -> None:
         """Begin to load the engine, on its own thread."""
+        ...
+
+    def drain(self) -> None:
+        """Refuse new requests from now on; those that came are finished."""
         ...
 
     def stop(self) -> None:

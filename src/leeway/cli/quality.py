@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from leeway.cli.bench_options import ARM, SAMPLING
+from leeway.cli.bench_options import SAMPLING
 from leeway.cli.call import Call
 from leeway.cli.options import group_of_verbs, takes_settings
 from leeway.cli.quality_compare import compare
@@ -13,6 +13,7 @@ from leeway.cli.quality_likelihood import likelihood
 from leeway.cli.quality_martingale import martingale
 from leeway.cli.quality_options import (
     ALLOW_UNSANDBOXED,
+    ARM,
     DATA_DIR,
     DEFAULT_ARMS,
     MARGIN,
@@ -50,9 +51,10 @@ def run(
 ) -> int:
     """Ask the tasks of a suite under each arm, score the answers, and compare arms in pairs.
 
-    The seed of a task and sample is the same in every arm. `--max-num-seqs` requests run at once.
-    Sample by sample, one arm runs behind another. Ctrl-C prints what was answered so far; the same
-    command with the same --out goes on from there, answer by answer.
+    The seed of a task and sample is the same in every arm. Sample by sample, one arm runs behind
+    another, `--max-num-seqs` requests at once. Without `--max-tokens` every task has its own.
+    Ctrl-C prints what was answered so far; the same command with the same --out goes on from
+    there, answer by answer.
     """
     from leeway.cli.quality_run import run_suite
 

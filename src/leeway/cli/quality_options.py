@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cyclopts import Parameter
 
+from leeway.cli.bench_options import ARM as BENCH_ARM
 from leeway.core.errors import ConfigError
 
 DEFAULT_ARMS = ("rejection", "typical:delta=0.2", "tokenv3:alpha=0.75")
@@ -19,6 +20,15 @@ def _suite_names(_: object) -> Sequence[str]:
     return suite_names()
 
 
+ARM = Parameter(
+    name=BENCH_ARM.name,
+    metavar="SPEC",
+    negative="",
+    show_default=False,
+    allow_leading_hyphen=True,
+    help=f"{BENCH_ARM.help}".partition("Without any: ")[0]
+    + f"Without any: {', '.join(DEFAULT_ARMS)}.",
+)
 SUITE = Parameter(
     metavar="NAME",
     help="What to ask; `leeway quality suites` lists all.",

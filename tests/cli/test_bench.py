@@ -117,6 +117,9 @@ def test_ctrl_c_shows_what_was_measured_and_the_same_command_goes_on(on_tiny, pr
         (["--rounds", "0"], "--rounds 0 is out of range"),
         (["--prompt-len", "0"], "--prompt-len 0 is out of range"),
         (["--limit", "0"], "--limit 0 is out of range"),
+        (["--per-category", "0"], "--per-category 0 is out of range"),
+        (["--workload", "text"], "--workload and --prompts both say what to ask"),
+        (["--prefix-cache", "on"], "--prefix-cache on: a run reads every prompt in full"),
         (["--top-p", "1.5"], "top_p is 1.5"),
         (["--law", "block"], "--law"),
         (["--prompt-len", "100000"], "the prompt has 100000 tokens"),
@@ -140,6 +143,23 @@ def dial_words(prompts, out, *more):
     law = ("--law", "typical:off_set=coin", "--knob", "delta", "--values", "0.3,0.1")
     flags = ("-n", "6", "--ignore-eos", "--top-k", "20", "--seeds", "1", "--out", str(out))
     return ("bench", "dial", *law, "--drafter", "ngram", "--prompts", prompts, *flags, *more)
+
+
+def test_text_of_any_length_and_its_categories(on_tiny):
+    out = on_tiny.folder / "run"
+    words = ("bench", "run", "-a", "plain", "-a", "rejection@ngram:2", "--seeds", "1", "-n", "4")
+    refused = on_tiny(*words, "--workload", "text")
+    assert refused.code == 2 and "say which with --prompt-len N" in refused.err
+    more = ("--workload", "text", "--prompt-len", "24", "--per-category", "1", "--out", str(out))
+    outcome = on_tiny(*words, *more)
+    assert outcome.code == 0, outcome.err
+    assert "prompts of 24 tokens" in outcome.out and "category" in outcome.out
+    report = json.loads((out / "summary.json").read_text())
+    assert list(report["categories"]) == ["text", "code"]
+    for path in out.glob("*.window.json"):
+        window = json.loads(path.read_text())
+        assert window["prompt_tokens"] == window["prefill_tokens"] == 24
+        assert window["category"] in ("text", "code")
 
 
 def test_a_dial_is_a_run(on_tiny, prompts):

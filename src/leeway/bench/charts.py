@@ -14,7 +14,7 @@ from leeway.acceptance.base import Guarantee
 from leeway.bench.intervals import Estimate
 from leeway.bench.knobs import KnobSeries, knob_series
 from leeway.bench.summary import ArmSummary
-from leeway.bench.tables import sample_text, sampling_text
+from leeway.bench.tables import cell_text, sample_text
 from leeway.bench.url_arm import NOT_TOLD
 from leeway.bench.window import Window
 from leeway.report.curves import Curve, CurvePoint, curves
@@ -68,7 +68,7 @@ def about_text(windows: Sequence[Window]) -> str:
     identity = windows[0].identity
     machine = identity["machine"]
     return (
-        f"{identity['model']['name']}, {sampling_text(identity['sampling'])}, Leeway "
+        f"{identity['model']['name']}, {cell_text(windows)}, Leeway "
         f"{identity['version']} on {machine['cpu_model']}, {machine['usable_threads']} threads"
     )
 

@@ -223,7 +223,7 @@ def ladder_chart(rungs: Sequence[Rung]) -> Chart | None:
         + ", ".join(f"{point.y:.1f} tokens/s at {point.x:g}" for point in curve.points)
         for curve in drawn
     )
-    windows = rungs[0].windows
+    windows = [one for rung in rungs for one in rung.windows]
     title = f"Decode speed by context: {windows[0].identity['model']['name']}"
     axes = Axes(title, "context, tokens; 95 % intervals", "decode tokens/s", alt)
     caption = f"Decode speed by context, n requests an arm and context. {about_text(windows)}."

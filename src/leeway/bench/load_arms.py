@@ -86,7 +86,12 @@ def _check_draft_model(config: EngineConfig, specs: Sequence[ArmSpec]) -> None:
 
 
 def _check_used(config: EngineConfig, specs: Sequence[ArmSpec]) -> None:
-    """Refuse a head or draft model that was typed and that no arm would draft with."""
+    """Refuse what was typed and would have no effect: a model for drafts, a prefix cache."""
+    if config.prefix_cache == "on" and config.origin("prefix_cache").layer == "flag":
+        raise ConfigError(
+            "--prefix-cache on: a run reads every prompt in full, so that prefill is cold; drop it",
+            param="prefix_cache",
+        )
     used = {spec.drafter for spec in specs}
     for name, takers in (("head", {"mtp", "mtp_ngram", "auto"}), ("draft_model", {"draft_model"})):
         value, origin = getattr(config, name), config.origin(name)

@@ -13,7 +13,7 @@ from leeway.bench.knobs import dial_rows, knob_series
 from leeway.bench.ladder import DEFINITIONS as LADDER_DEFINITIONS
 from leeway.bench.ladder import Rung, ladder_chart, ladder_tables
 from leeway.bench.summary import DEFINITIONS, ArmSummary
-from leeway.bench.tables import sample_text, sampling_text, tables
+from leeway.bench.tables import cell_text, sample_text, tables
 from leeway.bench.window import Window
 from leeway.report.page import HTML, Page, page_files
 
@@ -52,7 +52,7 @@ def ladder_files(
     rungs: Sequence[Rung], warnings: Sequence[str], draw: Draw | None = None
 ) -> dict[str, bytes]:
     """Return the page of a ladder, its chart and their list, by file name."""
-    windows, first = rungs[0].windows, rungs[0].summaries[0]
+    windows, first = [one for rung in rungs for one in rung.windows], rungs[0].summaries[0]
     chart = ladder_chart(rungs)
     return page_files(
         Page(
@@ -63,7 +63,7 @@ def ladder_files(
             charts=[] if chart is None else [chart],
             definitions={**DEFINITIONS, **LADDER_DEFINITIONS},
             arms={one.name: one.definition for one in rungs[0].summaries},
-            commands=commands([window for rung in rungs for window in rung.windows]),
+            commands=commands(windows),
         ),
         draw,
     )
@@ -79,6 +79,6 @@ def _intro(windows: Sequence[Window], first: ArmSummary) -> str:
     identity = windows[0].identity
     machine = identity["machine"]
     return (
-        f"{sampling_text(identity['sampling'])}. {sample_text(first)}. Leeway "
+        f"{cell_text(windows)}. {sample_text(first)}. Leeway "
         f"{identity['version']} on {machine['cpu_model']}, {machine['usable_threads']} threads."
     )

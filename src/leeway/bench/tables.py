@@ -13,6 +13,7 @@ from leeway.bench.intervals import Estimate
 from leeway.bench.part_clock import PARTS
 from leeway.bench.summary import ArmSummary
 from leeway.bench.totals import SPEEDS
+from leeway.bench.window import Window
 
 Rows = list[list[str]]
 
@@ -38,6 +39,14 @@ def sampling_text(values: Mapping[str, Any]) -> str:
         shown.append(f"min-p {values['min_p']:g}")
     shown.append(f"max tokens {values['max_tokens']}")
     return ", ".join(shown)
+
+
+def cell_text(windows: Sequence[Window]) -> str:
+    """Return what was asked: sampling parameters, lengths of prompts."""
+    lengths = {one.prompt_tokens for one in windows}
+    few, most = min(lengths), max(lengths)
+    span = str(few) if few == most else f"{few} to {most}"
+    return f"{sampling_text(windows[0].identity['sampling'])}, prompts of {span} tokens"
 
 
 def interval_text(one: Estimate | None, digits: int = 2) -> str:

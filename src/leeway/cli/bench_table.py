@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from leeway.bench.categories import category_tables
 from leeway.bench.knobs import dial_rows, knob_series
 from leeway.bench.summary import DEFINITIONS, ArmSummary
-from leeway.bench.tables import Rows, sample_text, sampling_text, tables
+from leeway.bench.tables import Rows, cell_text, sample_text, tables
 from leeway.bench.window import Window
 from leeway.cli.call import Screen
 
@@ -28,7 +28,7 @@ def print_tables(
     """Print all that a run says, with the meaning of its words unless quiet."""
     out = screen.out()
     identity = windows[0].identity
-    out.print(f"{identity['model']['name']}: {sampling_text(identity['sampling'])}", style="bold")
+    out.print(f"{identity['model']['name']}: {cell_text(windows)}", style="bold")
     out.print(sample_text(summaries[0]))
     sweeps = [dial_rows(series, summaries[0].name) for series in knob_series(summaries)]
     for rows in (*tables(summaries), *category_tables(windows, summaries), *sweeps):

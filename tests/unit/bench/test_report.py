@@ -38,7 +38,8 @@ def test_the_page_shows_every_arm_and_every_chart():
     charts = [RATIO_CHART, LOSS_CHART, PARTS_CHART]
     assert list(files) == [MARKDOWN, HTML, *charts, MANIFEST]
     page = files[MARKDOWN]
-    assert page.startswith("# Bench: table\n\ntemperature 0.8, top-p 0.9, max tokens 12. 2 prompts")
+    asked = "temperature 0.8, top-p 0.9, max tokens 12, prompts of 3 to 4 tokens"
+    assert page.startswith(f"# Bench: table\n\n{asked}. 2 prompts")
     assert "- **mind this**" in page and "- interval: 95 %" in page
     assert page.endswith("## Measured by\n\n    leeway bench run\n")
     for name in NAMES:

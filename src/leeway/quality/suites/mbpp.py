@@ -11,7 +11,7 @@ import ast
 
 from leeway.quality.suites.code_suite import CodeSuite, Function
 from leeway.quality.suites.data import DataFile, Record
-from leeway.quality.suites.program_parts import defined_names, parse, used_names
+from leeway.quality.suites.program_parts import parse, used_names
 
 PROMPT = (
     "{text}\n\nThe function must pass {what}:\n\n```python\n{asserts}\n```\n\n"
@@ -19,8 +19,8 @@ PROMPT = (
     "helper functions."
 )
 FIRST_ID, LAST_ID = 11, 510
-_SLOW_TASKS = {123}
-"""Whose tests keep the authors' own solution busy for 2 seconds."""
+_PATIENCE = {123: 5.0, 271: 5.0, 392: 5.0, 599: 12.0}
+"""By task: tests that keep the authors' own solution busy for 2 to 19 seconds."""
 
 
 def functions(records: list[Record]) -> list[Function]:
@@ -59,7 +59,7 @@ def _function(record: Record, text: str, shown: list[str], tests: str) -> Functi
     name = _name(code, str(record["test_list"][0]))
     setup = parse(str(record.get("test_setup_code", "")))
     also = () if setup is None else tuple(sorted(used_names(setup)))
-    patience = 5.0 if record["task_id"] in _SLOW_TASKS else 1.0
+    patience = _PATIENCE.get(int(record["task_id"]), 1.0)
     return Function(f"Mbpp/{record['task_id']}", name, prompt, "", tests, code, also, patience)
 
 
@@ -70,7 +70,8 @@ def _name(code: str, first_assert: str) -> str:
         ValueError: it calls none.
     """
     module = parse(code)
-    defined = set() if module is None else defined_names(module)
+    functions = [] if module is None else module.body
+    defined = {one.name for one in functions if isinstance(one, ast.FunctionDef)}
     for node in ast.walk(ast.parse(first_assert.strip())):
         if isinstance(node, ast.Name) and node.id in defined:
             return node.id

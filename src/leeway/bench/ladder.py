@@ -27,6 +27,7 @@ from leeway.report.scatter import Axes
 CHART = "decode-by-context.svg"
 DEFINITIONS = {
     "context": "prompt tokens + most output tokens: where the answer ends",
+    "slowest-fastest": "decode tokens/s of single requests",
     "wall": "the whole request, from adding it to its last token; median",
     "ms/step": "mean time of a verify step behind the first token",
     "ms/MiB": "what a step takes longer than on the rung below, for each MiB that the cache holds "
@@ -124,7 +125,10 @@ def ladder_tables(rungs: Sequence[Rung]) -> list[Rows]:
     first = rungs[0].summaries[0].name
     key = ["context", "KV cache", "arm"]
     speed = [
-        [*key, "decode tokens/s", f"x {first}", "x 16bit", "prefill tokens/s", "TTFT s", "wall s"]
+        [
+            *(*key, "decode tokens/s", "slowest-fastest", f"x {first}", "x 16bit"),
+            *("prefill tokens/s", "TTFT s", "wall s"),
+        ]
     ]
     memory = [[*key, "ms/step", "ms/MiB", "KV MiB", "peak MiB", "peak - KV MiB", "cache MiB"]]
     below: dict[tuple[str, str], ArmSummary] = {}
@@ -142,10 +146,11 @@ def ladder_tables(rungs: Sequence[Rung]) -> list[Rows]:
 
 
 def _speed_cells(rungs: Sequence[Rung], rung: Rung, one: ArmSummary) -> list[str]:
-    prefill = one.estimates["prefill_tokens_per_s"]
+    prefill, spread = one.estimates["prefill_tokens_per_s"], one.decode_by_request
     is_first = one.name == rung.summaries[0].name
     return [
         interval_text(one.estimates["decode_tokens_per_s"]),
+        "-" if spread is None else f"{spread.least:.1f}-{spread.most:.1f}",
         "1" if is_first else interval_text(one.ratios["decode"]),
         interval_text(to_16bit(rungs, rung, one.name)),
         number_text(None if prefill is None else prefill.value, 0),
@@ -202,14 +207,18 @@ def _workload(rung: Rung) -> object:
 
 
 def ladder_chart(rungs: Sequence[Rung]) -> Chart | None:
-    """Return decode speed by context, a curve for each arm and cache; None where all is void."""
+    """Return decode speed by context, a curve for each arm and cache; None where all is void.
+
+    Marks are medians of single requests, bars reach from the slowest to the fastest: a rung has few
+    prompts, often one.
+    """
     points: dict[tuple[str, str], list[CurvePoint]] = {}
     counts: dict[tuple[str, str], list[ArmSummary]] = {}
     for rung in rungs:
         for one in rung.summaries:
-            speed = one.estimates["decode_tokens_per_s"]
+            speed = one.decode_by_request
             if one.void is None and speed is not None:
-                point = CurvePoint(rung.context_len, speed.value, speed.low, speed.high)
+                point = CurvePoint(rung.context_len, speed.median, speed.least, speed.most)
                 points.setdefault((one.name, rung.kv_cache), []).append(point)
                 counts.setdefault((one.name, rung.kv_cache), []).append(one)
     if not points:
@@ -225,6 +234,11 @@ def ladder_chart(rungs: Sequence[Rung]) -> Chart | None:
     )
     windows = [one for rung in rungs for one in rung.windows]
     title = f"Decode speed by context: {windows[0].identity['model']['name']}"
-    axes = Axes(title, "context, tokens; 95 % intervals", "decode tokens/s", alt)
-    caption = f"Decode speed by context, n requests an arm and context. {about_text(windows)}."
+    axes = Axes(
+        title, "context, tokens; median of n requests, slowest to fastest", "decode tokens/s", alt
+    )
+    caption = (
+        "Decode speed by context, median of n requests an arm and context, bars from the slowest "
+        f"to the fastest. {about_text(windows)}."
+    )
     return Chart(CHART, caption, alt, curves(drawn, axes, is_log=True))

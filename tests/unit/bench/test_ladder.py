@@ -83,9 +83,11 @@ def test_a_rung_says_itself_what_it_is():
 def test_the_tables_by_hand():
     speed, memory = ladder_tables(ladder())
     assert [row[:3] for row in speed[1:3]] == [["512", "16bit", "plain"], ["512", "16bit", "fast"]]
-    assert speed[1][3:] == ["10.00 (10.00-10.00)", "1", "-", "501", "1.00", "2.00"]
-    assert speed[2][3:] == ["20.00 (20.00-20.00)", "2.00 (2.00-2.00)", "-", "501", "1.00", "1.50"]
-    assert speed[5][3:6] == ["20.00 (20.00-20.00)", "1", "2.00 (2.00-2.00)"]
+    ends = ["501", "1.00"]
+    assert speed[1][3:] == ["10.00 (10.00-10.00)", "10.0-10.0", "1", "-", *ends, "2.00"]
+    double = "2.00 (2.00-2.00)"
+    assert speed[2][3:] == ["20.00 (20.00-20.00)", "20.0-20.0", double, "-", *ends, "1.50"]
+    assert speed[5][3:7] == ["20.00 (20.00-20.00)", "20.0-20.0", "1", double]
     assert memory[1][3:] == ["100.00", "-", "1.0", "101.0", "100.0", "64.0"]
     assert memory[3][3:] == ["160.00", "60.000", "2.0", "102.0", "100.0", "64.0"]
     assert memory[5][3:] == ["50.00", "-", "0.5", "100.5", "100.0", "64.0"]
@@ -121,7 +123,7 @@ def test_a_void_arm_is_said_and_in_no_chart():
     windows = [replace(one, void="x") if one.arm == "fast" else one for one in windows]
     rungs = [rung_of(windows)]
     speed, memory = ladder_tables(rungs)
-    assert speed[2][2:] == ["fast", "void", *"-----"] and len(memory) == 2
+    assert speed[2][2:] == ["fast", "void", *"------"] and len(memory) == 2
     assert "fast" not in ladder_chart(rungs).alt
     void = [rung_of([replace(one, void="x") for one in windows])]
     assert ladder_chart(void) is None
@@ -135,6 +137,15 @@ def test_the_chart_has_a_curve_for_each_arm_and_cache():
         assert label in texts
     assert "plain, n = 2, 16bit: 10.0 tokens/s at 512, 6.2 tokens/s at 1024" in chart.alt
     assert {"512", "1024"} <= set(texts) and chart.file == CHART
+
+
+def test_bars_of_the_chart_reach_from_the_slowest_to_the_fastest_request():
+    windows = rung_windows(512)
+    first = next(one for one in windows if one.arm == "plain")
+    slower = replace(first, decode_s=2 * first.decode_s)
+    drawn = ladder_chart([rung_of([slower if one is first else one for one in windows])])
+    hints = [node.text for node in ElementTree.fromstring(drawn.svg).iter(f"{SVG}title")]
+    assert hints == ["512: 7.5 (5-10)", "512: 20 (20-20)"]
 
 
 def test_a_ladder_in_folders_and_its_page(tmp_path):

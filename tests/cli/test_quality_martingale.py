@@ -8,6 +8,7 @@ from tests.support.tiny_models import write_tiny_gguf
 
 from leeway.cli.quality_martingale import _Found, _verdict
 from leeway.core.receipt import Receipt, Tally
+from leeway.quality.loss_meter import Losses
 from leeway.quality.martingale import MartingaleTest, UniformityTest
 
 BARE = ["quality", "martingale", "-n", "24", "--max-num-seqs", "4"]
@@ -55,6 +56,9 @@ def test_a_lossy_law_is_rejected_with_the_side_it_errs_on(on_tiny, prompts, fore
     test = found["martingale"]
     assert found["rejects"] and test["z"] < -2.58 and test["bias"] < 0
     assert test["clustered"]["z"] < -2.58
+    loss = found["loss"]
+    assert 0 < loss["total_variation_mean"] < loss["p99"] and 0 < loss["high_rate"] <= 1
+    assert all(0 < rate <= 1 for rate in found["distinct"])
     assert "rejected at 1 %: less likely than the target's own text by" in found["verdict"]
 
 
@@ -78,7 +82,8 @@ def test_people_read_lines(on_tiny):
     assert outcome.code == 0
     heads = [line.split("  ")[0] for line in outcome.out.splitlines() if "  " in line]
     assert heads == [
-        "model", "law", "sampler", "decoded", "bias", "z", "by answer", "PIT", "verdict",
+        "model", "law", "sampler", "decoded", "distinct", "bias", "z", "by answer", "PIT",
+        "verdict",
     ]  # fmt: skip
     assert "decoding: 300 tokens ..." in outcome.err
     assert "feeding the answers to the target: " in outcome.err
@@ -123,7 +128,7 @@ EVEN, UNEVEN = (UniformityTest(900, 50, 49.0, p_value) for p_value in (0.4, 1e-7
 def test_the_verdict_leaves_out_nothing_that_was_seen(test, pit, begin, guarantee):
     """In particular it never says that nothing was seen beside a PIT that saw something."""
     receipt = Receipt("x", {}, guarantee, "token", "mtp", 3, 0, 1.0, Tally(), ())
-    verdict = _verdict(_Found(receipt, Tally(), 0, test, pit))
+    verdict = _verdict(_Found(receipt, Tally(), 0, test, pit, Losses(), (None,) * 3))
     assert verdict.startswith(begin)
     has_seen = test.rejects or pit is UNEVEN
     assert ("a fault, or one seed in a hundred" in verdict) == (

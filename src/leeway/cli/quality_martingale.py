@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from leeway.core.receipt import Receipt, Tally
     from leeway.engine.engine import Engine
     from leeway.quality.answers import Answered
+    from leeway.quality.loss_meter import Losses
     from leeway.quality.martingale import MartingaleTest, UniformityTest
 
 DEFINITIONS = {
@@ -32,6 +33,9 @@ DEFINITIONS = {
     "by answer": "the same sum with its variance taken between answers",
     "PIT": "chi-square over 50 bins of where each token lies in the cumulative row; sees shifts "
     "that leave log p alone",
+    "loss": "total variation between the row emitted and the target's row over decided positions: "
+    "mean, what 99 % do not exceed, share above 0.1",
+    "distinct": "distinct / all n-grams of the tokens of an answer, n = 1, 2, 3; mean over answers",
     "detectable": "smallest bias that so many tokens find with power 0.8 at the 1 % level",
 }
 _DEFAULT_TOKENS = 10_000
@@ -55,6 +59,8 @@ class _Found:
     seed: int
     martingale: MartingaleTest
     uniformity: UniformityTest | None
+    losses: Losses
+    distinct: tuple[float | None, ...]
 
 
 @takes_settings("sampling", "law", "drafting", "model")
@@ -103,12 +109,19 @@ def _measure(
     screen: Screen,
 ) -> _Found:
     from leeway.quality.answers import collect_answers, total_tally
+    from leeway.quality.loss_meter import LossWatch
     from leeway.quality.martingale import martingale_test
+    from leeway.quality.repetition import distinct_rate, ngram_counts
 
-    seed = 0 if sampling.seed is None else sampling.seed
+    seed, watch = 0 if sampling.seed is None else sampling.seed, LossWatch()
     with _bar(screen, "decoding", min_tokens) as show:
         answers = collect_answers(
-            engine, prompts, sampling, min_tokens=min_tokens, seed=seed, on_tokens=show
+            watch.watching(engine),
+            prompts,
+            sampling,
+            min_tokens=min_tokens,
+            seed=seed,
+            on_tokens=show,
         )
     scores = _score_all(engine, answers, sampling, screen)
     receipt = answers[0].receipt
@@ -119,6 +132,11 @@ def _measure(
         seed=seed,
         martingale=martingale_test(scores),
         uniformity=_test_uniformity(answers, scores),
+        losses=watch.take_all(),
+        distinct=tuple(
+            distinct_rate([ngram_counts(one.token_ids, length) for one in answers])
+            for length in (1, 2, 3)
+        ),
     )
 
 
@@ -181,7 +199,9 @@ def _as_json(found: _Found, sampling: SamplingParams) -> dict[str, Any]:
         "seed": found.seed,
         "counts": found.tally.counts(),
         "rates": found.tally.rates(),
-        "loss": found.tally.loss(),
+        "loss": found.tally.loss()
+        | {"p99": found.losses.tail, "high_rate": found.losses.high_rate},
+        "distinct": list(found.distinct),
         "martingale": asdict(test),
         "pit": None if found.uniformity is None else asdict(found.uniformity),
         "rejects": test.rejects,
@@ -192,7 +212,7 @@ def _as_json(found: _Found, sampling: SamplingParams) -> dict[str, Any]:
 def _print(found: _Found, model: str, sampling: SamplingParams, screen: Screen) -> None:
     out, receipt, test = screen.out(), found.receipt, found.martingale
     options = "".join(f", {name} {value}" for name, value in receipt.options.items())
-    rates, loss = found.tally.rates(), found.tally.loss()["total_variation_mean"]
+    rates = found.tally.rates()
     out.print(f"model       {model}, drafter {receipt.drafter}")
     out.print(f"law         {receipt.law}{options}; guarantee {receipt.guarantee}")
     out.print(
@@ -202,14 +222,25 @@ def _print(found: _Found, model: str, sampling: SamplingParams, screen: Screen) 
     out.print(
         f"decoded     {test.num_answers} answers, {found.tally.num_output_tokens:,} tokens, "
         f"{rates['tokens_per_verify_step']:.2f} a verify step"
-        + ("" if loss is None else f", mean loss {loss:.3f}")
     )
+    _print_rows_and_text(out, found)
     _print_tests(out, test, found.uniformity)
     out.print(f"verdict     {_verdict(found)}")
     if not screen.is_quiet:
         out.print()
         for name, meaning in DEFINITIONS.items():
             out.print(f"{name}: {meaning}", style="dim")
+
+
+def _print_rows_and_text(out: Console, found: _Found) -> None:
+    loss, tail = found.tally.loss()["total_variation_mean"], found.losses.tail
+    if loss is not None and tail is not None:
+        out.print(
+            f"loss        mean {loss:.3f}, p99 {tail:.3f}, {found.losses.high_rate:.1%} of "
+            f"{found.losses.num_positions:,} positions above 0.1"
+        )
+    shown = ", ".join("-" if rate is None else f"{rate:.3f}" for rate in found.distinct)
+    out.print(f"distinct    {shown}")
 
 
 def _print_tests(out: Console, test: MartingaleTest, pit: UniformityTest | None) -> None:

@@ -93,6 +93,10 @@ class LossWatch:
 
         return Engine(replace(engine.parts, judge=watched), engine.config)
 
+    def take_all(self) -> Losses:
+        """Return the losses of all requests together and forget them."""
+        return total_losses([self.take(request_id) for request_id in list(self._values)])
+
     def take(self, request_id: str) -> Losses:
         """Return a request's losses and forget them."""
         return losses_of(self._values.pop(request_id, ()))

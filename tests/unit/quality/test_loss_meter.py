@@ -49,7 +49,9 @@ def test_what_is_watched_is_what_the_receipt_sums(acceptance):
         type(one)(one.request_id, one.prompt_token_ids, one.sampling, acceptance)
         for one in requests
     ]
-    for name, deltas in run_all(watched, *requests).items():
+    answers = run_all(watched, *requests)
+    run_all(watched, ask((0, 1), "c", seed=3, max_tokens=40))
+    for name, deltas in answers.items():
         tally = deltas[-1].receipt.tally
         found = watch.take(name)
         assert found.num_positions == tally.num_decided > 0
@@ -57,3 +59,5 @@ def test_what_is_watched_is_what_the_receipt_sums(acceptance):
         assert rebuilt == pytest.approx(tally.loss_tv_sum, abs=1e-3 * found.num_positions)
         assert (found.tail > 0) == (acceptance.law == "typical")
         assert watch.take(name).num_positions == 0  # forgotten
+    assert watch.take_all().num_positions > 0  # of the third
+    assert watch.take_all() == Losses()

@@ -171,6 +171,24 @@ def test_lossy_laws_are_seen_on_either_side(acceptance, draft_table, sign):
     assert sign * found.clustered.z > 2.58
 
 
+def test_a_bias_that_is_called_detectable_is_found_four_times_in_five():
+    """Tokens of a row (1/2, 1/4, 1/4), the likely one drawn a little too often, 400 runs."""
+    num, step = 2000, math.log(2) / 2  # log p + H is + or - step
+    row = np.full(num, 1.5 * math.log(2)), np.full(num, step**2)
+
+    def test_of(likely):
+        prob = np.where(likely, 0.5, 0.25)
+        return martingale_test([TokenScores(prob, np.zeros(num), *row)])
+
+    detectable = test_of(np.arange(num) % 2 == 0).detectable_bias
+    generator = np.random.default_rng(21)
+    drawn = generator.random((400, num)) < 0.5 + detectable / step / 2
+    found = [test_of(likely) for likely in drawn]
+    assert np.mean([one.bias for one in found]) == pytest.approx(detectable, rel=0.05)
+    low, high = stats.binom.interval(0.999, 400, 0.8)
+    assert low <= sum(one.rejects for one in found) <= high
+
+
 def test_without_the_lossy_law_the_same_drafts_are_not_seen():
     for draft_table in (DRAFT_TABLE, SHARP):
         scores = scores_of(Acceptance(), seed=3, min_tokens=2000, draft_table=draft_table)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leeway.report.scatter import Axes
-from leeway.report.svg import COLOURS, label_width, line, opening, text, ticks
+from leeway.report.svg import COLOURS, label_width, line, opening, reach, text, ticks
 
 _LEFT, _PLOT, _TOP, _BOTTOM, HEIGHT = 70, 460, 48, 56, 400
 _INSET, _LEAST_GAP = 24, 42
@@ -49,8 +49,8 @@ def curves(
         is_log: equal factors of x lie equally far apart.
     """
     points = [point for curve in drawn for point in curve.points]
-    tops = [point.y if point.high is None else point.high for point in points]
-    y_ticks = ticks(max([*tops, mark or 0.0]) or 1.0)
+    tops = [point.high for point in points if point.high is not None]
+    y_ticks = ticks(reach([*(point.y for point in points), mark or 0.0], tops) or 1.0)
     scale = _Scale(
         min(point.x for point in points),
         max(point.x for point in points),
@@ -90,7 +90,8 @@ class _Scale:
         return _LEFT + _INSET + share * (_PLOT - 2 * _INSET)
 
     def y(self, value: float) -> float:
-        return HEIGHT - _BOTTOM - value / self.y_most * (HEIGHT - _TOP - _BOTTOM)
+        share = min(value, self.y_most) / self.y_most
+        return HEIGHT - _BOTTOM - share * (HEIGHT - _TOP - _BOTTOM)
 
 
 def _grid(scale: _Scale, xs: Sequence[float], y_ticks: Sequence[float]) -> list[str]:

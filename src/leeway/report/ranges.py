@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from leeway.report.svg import COLOURS, label_width, line, opening, text, ticks
+from leeway.report.svg import COLOURS, label_width, line, opening, reach, text, ticks
 
 WIDTH = 720
 _LEFT, _RIGHT, _TOP, _BOTTOM, _ROW = 250, 130, 48, 56, 28
@@ -37,8 +37,8 @@ def ranges(
 
     Numbers are written with so many `digits` behind the point.
     """
-    most = max([mark, *(row.value if row.high is None else row.high for row in rows)])
-    x_ticks = ticks(most)
+    values = [mark, *(row.value for row in rows)]
+    x_ticks = ticks(reach(values, [row.high for row in rows if row.high is not None]))
     height = _TOP + _ROW * len(rows) + _BOTTOM
     bottom = height - _BOTTOM
     left = 20 + label_width([row.label for row in rows], _LEFT - 20)
@@ -56,7 +56,8 @@ def ranges(
         y, colour = _TOP + _ROW * (index + 0.5), COLOURS[index % len(COLOURS)]
         said = f"{row.value:.{digits}f}"
         if row.low is not None and row.high is not None:
-            parts.append(line((x_of(row.low), y), (x_of(row.high), y), colour, width=3))
+            end = min(row.high, x_ticks[-1])  # a longer bar goes on behind the plot
+            parts.append(line((x_of(row.low), y), (x_of(end), y), colour, width=3))
             said += f" ({row.low:.{digits}f}-{row.high:.{digits}f})"
         parts.append(f'<circle cx="{x_of(row.value):.1f}" cy="{y:.1f}" r="6" fill="{colour}"/>')
         parts.append(text(left - 12, y + 4, row.label, anchor="end", fill=colour))

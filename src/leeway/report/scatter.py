@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from leeway.report.svg import COLOURS, label_width, line, opening, text, ticks
+from leeway.report.svg import COLOURS, label_width, line, opening, reach, text, ticks
 
 WIDTH, HEIGHT = 720, 400
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 190, 48, 56
@@ -54,7 +54,7 @@ def scatter(points: Sequence[Point], axes: Axes) -> str:
         label: [point for point in points if point.label == label] for label in _order(points)
     }
     x_ticks = ticks(max(point.x if point.x_most is None else point.x_most for point in points) or 1)
-    y_ticks = ticks(max(point.y_most for point in points) or 1)
+    y_ticks = ticks(reach([point.y for point in points], [one.y_most for one in points]) or 1)
     height = max(HEIGHT, _TOP + _LINE * len(series) + _BOTTOM)
     scale = _Scale(x_ticks[-1], y_ticks[-1], height)
     width = WIDTH - _RIGHT + 20 + label_width(list(series), _RIGHT - 20)
@@ -84,7 +84,7 @@ class _Scale:
 
     def y(self, value: float) -> float:
         bottom = self.height - _BOTTOM
-        return bottom - value / self.y_most * (bottom - _TOP)
+        return bottom - min(value, self.y_most) / self.y_most * (bottom - _TOP)
 
 
 def _grid(scale: _Scale, x_ticks: Sequence[float], y_ticks: Sequence[float]) -> list[str]:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
+_FURTHEST = 2.5
 COLOURS = ("#3b4252", "#0b6e99", "#b5532a", "#5b7f2b", "#7a4fa3", "#a3873b")
 
 
@@ -24,6 +25,15 @@ def opening(width: int, height: int, alt: str) -> list[str]:
 def label_width(labels: Sequence[str], least: int = 150) -> int:
     """Return about how wide the longest label is, in the size of `text`."""
     return max([least, *(round(7.2 * len(label)) for label in labels)])
+
+
+def reach(values: Sequence[float], ends: Sequence[float]) -> float:
+    """Return how far an axis goes: to the ends of all intervals, but not so far beyond the values.
+
+    An interval that nearly nothing is known of would else leave no room for the others.
+    """
+    most, furthest = max(values), max([*values, *ends])
+    return min(furthest, _FURTHEST * most) if most > 0 else furthest
 
 
 def ticks(most: float) -> list[float]:

@@ -5,6 +5,7 @@ from xml.etree import ElementTree
 import pytest
 
 from leeway.report.ranges import Range, ranges
+from leeway.report.svg import reach
 
 SVG = "{http://www.w3.org/2000/svg}"
 ROWS = [
@@ -36,6 +37,31 @@ def test_marks_lie_in_order_and_within_their_interval():
     assert float(bars[1].get("x1")) < second < float(bars[1].get("x2"))
     dashed = next(one for one in root.iter(f"{SVG}line") if one.get("stroke-dasharray"))
     assert float(dashed.get("x1")) == pytest.approx(first)
+
+
+def test_a_bar_that_is_far_longer_than_the_values_goes_on_behind_the_plot():
+    root = draw([*ROWS, Range("wide", 1.0, 0.001, 3000.0)])
+    numbers = [float(one.text) for one in root.iter(f"{SVG}text") if one.text[0].isdigit()][:5]
+    assert max(numbers) == 4  # 2.5 times the greatest value, 1.5, and on to the next tick
+    bars = [one for one in root.iter(f"{SVG}line") if one.get("stroke-width") == "3"]
+    ticks = [
+        float(one.get("x1")) for one in root.iter(f"{SVG}line") if one.get("x1") == one.get("x2")
+    ]
+    assert float(bars[2].get("x2")) == pytest.approx(max(ticks))
+    assert "1.00 (0.00-3000.00)" in [one.text for one in root.iter(f"{SVG}text")]
+
+
+@pytest.mark.parametrize(
+    ("values", "ends", "most"),
+    [
+        ((1.0, 2.0), (), 2.0),
+        ((1.0, 2.0), (3.0,), 3.0),
+        ((2.0,), (9.0,), 5.0),
+        ((0.0,), (0.1,), 0.1),
+    ],
+)
+def test_how_far_an_axis_goes(values, ends, most):
+    assert reach(values, ends) == most
 
 
 def test_a_long_label_has_room():

@@ -30,14 +30,18 @@ MESSAGES_RULES = FieldRules(
     {
         "container": (),
         "context_management": (),
+        "diagnostics": (),
         "mcp_servers": ([],),
         "output_config": ({},),
         "output_format": (),
+        "speed": ("standard",),
         "thinking": ({"type": "disabled"},),
         "tool_choice": ({"type": "none"}, {"type": "auto"}),
         "tools": ([],),
+        "user_profile_id": (),
+        "workspace_id": (),
     },
-    frozenset({"metadata", "service_tier", "inference_geo"}),
+    frozenset({"cache_control", "inference_geo", "metadata", "service_tier"}),
 )
 _ROLES = ("user", "assistant")
 

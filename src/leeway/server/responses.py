@@ -23,9 +23,12 @@ from leeway.server.state import ServerState
 
 RESPONSES_RULES = FieldRules(
     {
+        "access_programs": (),
         "background": (False,),
+        "background_options": (),
         "context_management": (),
         "conversation": (),
+        "image": (),
         "max_tool_calls": (),
         "moderation": (),
         "previous_response_id": (),

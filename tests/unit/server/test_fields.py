@@ -1,6 +1,11 @@
 """Fields: honoured, refused by name, ignored; nothing else gets through."""
 
+import inspect
+
+import anthropic
+import openai
 import pytest
+from openai.resources.responses import Responses
 
 from leeway.core.errors import RequestError
 from leeway.server.fields import IGNORED, OPENAI, UNSUPPORTED, FieldRules, read_fields
@@ -67,6 +72,41 @@ def test_t20_an_unknown_field_is_a_400_on_every_route(kind, rules, least):
     with pytest.raises(RequestError, match="unknown field 'made_up'; known are ") as caught:
         read_fields({**least, "made_up": None}, kind, rules)
     assert caught.value.param == "made_up"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "xtc_probability",
+        "xtc_threshold",
+        "thinking_token_budget",
+        "dry_multiplier",
+        "typical_p",
+        "mirostat",
+        "top_a",
+    ],
+)
+def test_t11_samplers_that_are_not_there_are_a_400(name):
+    for kind, rules, least in ROUTES:
+        with pytest.raises(RequestError, match=f"unknown field '{name}'"):
+            read_fields({**least, name: 1}, kind, rules)
+
+
+@pytest.mark.parametrize(
+    ("create", "kind", "rules"),
+    [
+        (openai.resources.chat.Completions.create, ChatFields, OPENAI),
+        (openai.resources.Completions.create, CompletionFields, OPENAI),
+        (Responses.create, ResponseFields, RESPONSES_RULES),
+        (anthropic.resources.Messages.create, MessagesFields, MESSAGES_RULES),
+        (anthropic.resources.Messages.count_tokens, MessagesPrompt, MESSAGES_RULES),
+    ],
+    ids=["chat", "completions", "responses", "messages", "count_tokens"],
+)
+def test_t20_every_field_of_the_official_clients_has_a_place(create, kind, rules):
+    own = {"self", "extra_headers", "extra_query", "extra_body", "timeout"}
+    named = set(inspect.signature(create).parameters) - own
+    assert named - set(kind.__struct_fields__) - set(rules.unsupported) - rules.ignored == set()
 
 
 def test_did_you_mean_reads_the_routes_own_names():

@@ -79,12 +79,19 @@ def intro_text(scored: Scored) -> str:
     """Return what was asked, of what, and how it was scored."""
     identity = scored.identity
     suite, held = identity["suite"], identity["isolation"]
-    plural = "" if scored.num_samples == 1 else "s"
     run_in = "" if held is None else f" Programs ran in: {held}."
     return (
-        f"{suite['name']}: {scored.subset}, {scored.num_samples} sample{plural} of each. "
-        f"{_sampling_text(identity['sampling'])}, {identity['batch']} at once. Data: SHA-256 "
-        f"{suite['sha256']}, licence {suite['licence']}.{run_in} Leeway {identity['version']}."
+        f"{_asked_text(scored)} Data: SHA-256 {suite['sha256']}, licence {suite['licence']}."
+        f"{run_in} Leeway {identity['version']}."
+    )
+
+
+def _asked_text(scored: Scored) -> str:
+    identity = scored.identity
+    plural = "" if scored.num_samples == 1 else "s"
+    return (
+        f"{identity['suite']['name']}: {scored.subset}, {scored.num_samples} sample{plural} of "
+        f"each; {_sampling_text(identity['sampling'])}, {identity['batch']} at once."
     )
 
 
@@ -110,7 +117,8 @@ class _About:
 
 
 def _charts(scored: Scored, speeds: Mapping[str, Speed]) -> list[Chart]:
-    about = _About(_name(scored), intro_text(scored))
+    model, version = scored.identity["model"]["name"], scored.identity["version"]
+    about = _About(_name(scored), f"{_asked_text(scored)} {model}, Leeway {version}.")
     counting = [one for one in scored.arms if one.void is None and one.strict is not None]
     found = [
         _speed_chart(scored, counting, speeds, about),

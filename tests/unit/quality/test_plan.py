@@ -5,8 +5,9 @@ import math
 import pytest
 
 from leeway.core.errors import ConfigError
-from leeway.quality.plan import Assumed, make_plan
+from leeway.quality.plan import SUITE_SIZES, Assumed, make_plan
 from leeway.quality.power import Levels, detectable_loss
+from leeway.quality.suites.registry import suite_names
 
 
 def assumed(**changes):
@@ -29,6 +30,10 @@ def test_three_points():
         ("mbpp_plus", 378),
     ]
     assert plan.suites[0].detectable_loss == detectable_loss(164, 0.1)
+
+
+def test_every_suite_has_a_size():
+    assert set(SUITE_SIZES) == set(suite_names())
 
 
 @pytest.mark.parametrize(

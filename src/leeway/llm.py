@@ -23,6 +23,7 @@ from leeway.core.types import (
     Provenance,
     Request,
     SamplingParams,
+    TokenLogprob,
 )
 from leeway.engine.engine import Engine
 from leeway.engine.load import OnProgress, load_engine
@@ -33,7 +34,11 @@ Message = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One finished answer. `provenance` has one entry an output token."""
+    """One finished answer.
+
+    `provenance` has one entry an output token; so has `logprobs`, and `prompt_logprobs` one a
+    prompt token (None for the first), where they were asked for.
+    """
 
     prompt_token_ids: tuple[int, ...]
     token_ids: tuple[int, ...]
@@ -41,6 +46,8 @@ class Completion:
     text: str
     finish_reason: FinishReason
     receipt: Receipt
+    logprobs: tuple[TokenLogprob, ...] = ()
+    prompt_logprobs: tuple[TokenLogprob | None, ...] = ()
 
 
 class LLM:
@@ -115,23 +122,39 @@ class LLM:
         prompts: str | Sequence[Prompt],
         sampling: SamplingParams | None = None,
         acceptance: Acceptance | None = None,
+        *,
+        logprobs: int | None = None,
+        prompt_logprobs: int | None = None,
     ) -> list[Completion]:
         """Continue raw prompts (text or token ids), all at once, in the order given.
+
+        `logprobs` and `prompt_logprobs` ask for log probabilities under the target's raw rows, of
+        output and prompt tokens, with so many of the likeliest tokens; with `max_tokens` 0 the
+        prompts are only read.
 
         Raises:
             RequestError: a parameter is out of range or a prompt cannot fit; none was started.
         """
         each = [prompts] if isinstance(prompts, str) else prompts
-        return self._complete([self.encode(prompt) for prompt in each], sampling, acceptance)
+        sampling = sampling or SamplingParams()
+        requests = [
+            self._request(self.encode(prompt), sampling, acceptance, logprobs, prompt_logprobs)
+            for prompt in each
+        ]
+        return self._complete(requests)
 
     def chat(
         self,
         messages: Sequence[Message],
         sampling: SamplingParams | None = None,
         acceptance: Acceptance | None = None,
+        *,
+        logprobs: int | None = None,
     ) -> Completion:
-        """Answer a conversation."""
-        return self._complete([self.encode_messages(messages)], sampling, acceptance)[0]
+        """Answer a conversation; `logprobs` as in `generate`."""
+        prompt = self.encode_messages(messages)
+        request = self._request(prompt, sampling or SamplingParams(), acceptance, logprobs)
+        return self._complete([request])[0]
 
     def stream(
         self,
@@ -180,17 +203,24 @@ class LLM:
         self._numbers = itertools.count()
         self._inboxes: dict[str, deque[OutputDelta]] = {}
 
-    def _complete(
+    def _request(
         self,
-        prompts: Sequence[tuple[int, ...]],
-        sampling: SamplingParams | None,
+        prompt: tuple[int, ...],
+        sampling: SamplingParams,
         acceptance: Acceptance | None,
-    ) -> list[Completion]:
-        sampling = sampling or SamplingParams()
-        requests = [
-            Request(f"llm-{next(self._numbers)}", prompt, sampling, acceptance)
-            for prompt in prompts
-        ]
+        logprobs: int | None = None,
+        prompt_logprobs: int | None = None,
+    ) -> Request:
+        return Request(
+            f"llm-{next(self._numbers)}",
+            prompt,
+            sampling,
+            acceptance,
+            logprobs=logprobs,
+            prompt_logprobs=prompt_logprobs,
+        )
+
+    def _complete(self, requests: Sequence[Request]) -> list[Completion]:
         for request in requests:
             self.engine.check(request)
         for request in requests:
@@ -233,4 +263,6 @@ def _join(request: Request, deltas: Sequence[OutputDelta]) -> Completion:
         text="".join(delta.text for delta in deltas),
         finish_reason=last.finish_reason,
         receipt=last.receipt,
+        logprobs=tuple(entry for delta in deltas for entry in delta.logprobs),
+        prompt_logprobs=deltas[0].prompt_logprobs,
     )

@@ -12,6 +12,7 @@ from tests.support.tabular_engine import make_engine, run_all, text, token_ids
 
 from leeway.backends.tabular import random_table
 from leeway.core.types import Provenance, Request, SamplingParams
+from leeway.llm import LLM
 
 TABLE, DRAFT_TABLE = random_table(5, 2, seed=4), random_table(5, 2, seed=5)
 PROMPT = (0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0)
@@ -83,3 +84,13 @@ def test_t09_entries_stop_where_a_stop_string_ends_the_answer():
     entries = [entry for delta in deltas for entry in delta.logprobs]
     assert len(entries) == len(token_ids(deltas)) < 30
     check(entries, (*PROMPT, *token_ids(deltas)), len(PROMPT))
+
+
+def test_the_offline_face_gives_them_too():
+    llm = LLM.from_engine(make_engine(TABLE, order=2, context_len=200))
+    sampling = SamplingParams(max_tokens=5, seed=1)
+    answer, other = llm.generate([PROMPT, (1, 2)], sampling, logprobs=2, prompt_logprobs=2)
+    check(answer.logprobs, (*PROMPT, *answer.token_ids), len(PROMPT))
+    check(answer.prompt_logprobs[1:], PROMPT, 1)
+    assert len(other.prompt_logprobs) == 2
+    assert llm.chat([{"role": "user", "content": "ab"}], sampling).logprobs == ()

@@ -117,9 +117,12 @@ def _changed(statement: ast.stmt) -> set[str]:
 
 def _used(statement: ast.stmt) -> set[str]:
     """Return the names that a statement takes from the module, inside functions too."""
-    with _parsing, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        top = symtable.symtable(ast.unparse(statement), "solution", "exec")
+    try:
+        with _parsing, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            top = symtable.symtable(ast.unparse(statement), "solution", "exec")
+    except (RecursionError, SyntaxError):  # nested too deeply: every name that is read
+        return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
     found, tables = _changed(statement), [top]
     while tables:
         table = tables.pop()
@@ -134,11 +137,12 @@ def _used(statement: ast.stmt) -> set[str]:
 
 def _own_nodes(statement: ast.AST) -> Iterator[ast.AST]:
     """Yield a statement and what it holds, without the insides of functions and classes."""
-    yield statement
-    if isinstance(statement, (*_FUNCTIONS, ast.ClassDef, ast.GeneratorExp)):
-        return
-    for child in ast.iter_child_nodes(statement):
-        yield from _own_nodes(child)
+    waiting = [statement]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, (*_FUNCTIONS, ast.ClassDef, ast.GeneratorExp)):
+            waiting.extend(ast.iter_child_nodes(node))
 
 
 def _is_main_guard(statement: ast.stmt) -> bool:

@@ -140,3 +140,13 @@ def test_another_function_does_not_count():
 def test_a_function_cut_in_its_body_keeps_what_parses():
     answer = f"{PY}def add(a, b):\n    total = a + b\n    if total > ("
     assert value(extract_program(answer, "add"), "add(1, 2)") is None
+
+
+@pytest.mark.parametrize("depth", [300, 600, 3000])
+def test_deep_nesting_does_no_harm(depth):
+    chain = " + ".join(["one"] * depth)
+    answer = f"{PY}one = 1\n\ndef add(a, b):\n    return a + b + ({chain})\n{FENCE}"
+    is_parsed = depth < 1000  # Python's own parser gives up beyond
+    assert extract_program(answer, "add").startswith("one = 1") or not is_parsed
+    for text in ("(" * depth, "x = " + "[" * depth, "not " * depth + "x", "a" + ".b" * depth):
+        extract_program(f"{PY}{SOLUTION}\nprint({text})\n{FENCE}", "add")

@@ -1,5 +1,6 @@
-"""Quality: whether what was decoded is what the target would have said.
+"""Quality: what a law costs, on tasks and against the target's own rows.
 
-In: a ready engine, or answers as token ids. Out: measured values with their definitions, n and
-intervals. Deliberately prints nothing; knows no command line.
+In: arms that answer, suites that score, or answers as token ids. Out: measured values with their
+definitions, n, intervals and what they could have seen. Deliberately prints nothing; knows no
+command line.
 """

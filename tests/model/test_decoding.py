@@ -1,11 +1,13 @@
 """The real small model: speculation changes no greedy id, and the text is sensible English."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from leeway import LLM, Acceptance, SamplingParams
 from leeway.core.config import engine_config
+from leeway.core.types import Request
 from leeway.engine.engine import Engine
 from leeway.engine.load import load_engine
 from leeway.models.heads import find_head
@@ -82,8 +84,6 @@ def test_greedy_ids_with_draft_model_drafts_equal_plain_ids(drafted, plain, num_
 
 
 def llm_request(llm, index, text, num_speculative_tokens):
-    from leeway.core.types import Request
-
     prompt = llm.encode_messages([{"role": "user", "content": text}])
     return Request(f"q{index}", prompt, GREEDY, None, num_speculative_tokens)
 
@@ -149,3 +149,30 @@ def test_the_default_configuration_loads(smollm2_path):
     assert engine.law.info.name == "rejection"
     has_head = find_head(open_model(str(smollm2_path))) is not None
     assert engine.parts.drafter.name == ("mtp" if has_head else "ngram")
+
+
+def test_t17_t18_lack_of_room_and_shared_beginnings_change_no_token(smollm2_path):
+    """Eight blocks of 32 tokens for two answers that come to need five each; then one again."""
+    engine = load_engine(
+        engine_config(model=str(smollm2_path), kv_memory="6MiB", drafter="ngram", max_num_seqs=2)
+    )
+    assert engine.parts.backend.capacity_tokens == 8 * 32
+    encode = LLM.from_engine(engine).encode_messages
+    samplings = (
+        SamplingParams(seed=5, max_tokens=110),
+        SamplingParams(temperature=0, max_tokens=110),
+    )
+    prompts = [encode([{"role": "user", "content": text}]) for text in QUESTIONS[1:3]]
+    requests = [
+        Request(str(index), prompt, replace(sampling, ignore_eos=True))
+        for index, (prompt, sampling) in enumerate(zip(prompts, samplings, strict=True))
+    ]
+    config = replace(engine.config, prefix_cache="off", max_num_seqs=1)
+    alone = run(Engine(engine.parts, config), requests)
+    again = replace(requests[0], request_id="2", sampling=replace(samplings[0], max_tokens=8))
+    assert run(engine, requests) == alone
+    assert run(engine, [again]) == [alone[0][:8]]
+    totals = engine.totals.values()
+    assert sum(tally.num_preemptions for tally in totals) > 0
+    assert sum(tally.num_cached_tokens for tally in totals) == 32
+    engine.parts.backend.check_integrity()

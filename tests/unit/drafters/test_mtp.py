@@ -341,3 +341,40 @@ def test_a_head_that_fails_on_a_prompt_says_so_when_a_draft_is_asked_for():
         text.propose()
     head.fails = False
     assert same(text.propose(), fresh(head.inner, text))
+
+
+@pytest.mark.parametrize(("kept_len", "found"), [(130, 128), (97, 96), (96, 64), (40, 32), (10, 0)])
+def test_t18_positions_taken_over_give_the_drafts_of_a_whole_reading(head, kept_len, found):
+    """The last of 32 positions needs the token behind it, so 97 alike give 96."""
+    shared, head = head, make_head()
+    drafter = MTPDrafter(head, VOCAB)
+    first = Text(drafter, text_of(130), PLAIN, "first")
+    first.observe()
+    first.propose()
+    drafter.share("first")
+    for is_gone in (False, True):
+        if is_gone:
+            drafter.forget("first")
+        second = Text(drafter, [*text_of(130)[:kept_len], *text_of(20, seed=9)], TOP, "second")
+        second.num_observed = drafter.start("second", second.tokens, 128)
+        assert second.num_observed == found
+        second.observe()
+        for _ in range(3):
+            draft = second.propose()
+            assert same(draft, fresh(shared, second))
+            second.commit(draft, 1, 7)
+            second.observe()
+        drafter.suspend("second")
+        head.check_integrity()
+
+
+def test_a_suspended_request_drafts_on_as_if_it_had_not_been(head):
+    drafter = MTPDrafter(make_head(), VOCAB)
+    text = Text(drafter, text_of(70))
+    text.observe()
+    text.propose()
+    drafter.suspend("a")
+    assert drafter.head._model.pool.num_open == 0
+    text.num_observed = 0
+    text.observe()
+    assert same(text.propose(), fresh(head, text))

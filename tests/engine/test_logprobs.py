@@ -7,7 +7,7 @@ the row behind the tokens before it.
 import math
 
 import pytest
-from tests.support.serving_cases import SERVED, case_label
+from tests.support.serving_cases import SERVED, case_label, serve
 from tests.support.tabular_engine import make_engine, run_all, text, token_ids
 
 from leeway.backends.tabular import random_table
@@ -20,9 +20,7 @@ SAMPLING = {"max_tokens": 30, "seed": 6, "temperature": 0.8, "top_k": 4, "freque
 
 
 def run(law=None, drafter="draft_model", *, num_top=2, num_prompt_top=None, **sampling):
-    engine = make_engine(
-        TABLE, order=2, drafter=drafter, draft_table=DRAFT_TABLE, acceptance=law, context_len=200
-    )
+    engine = serve(law, drafter, TABLE, DRAFT_TABLE, order=2)
     params = SamplingParams(**{**SAMPLING, **sampling})
     request = Request("a", PROMPT, params, None, None, num_top, num_prompt_top)
     return run_all(engine, request)["a"]

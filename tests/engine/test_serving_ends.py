@@ -5,7 +5,14 @@ One letter is one token here, so a text's length is the number of its tokens.
 
 import numpy as np
 import pytest
-from tests.support.serving_cases import EXACT, SERVED, SERVED_EXACT, case_label
+from tests.support.serving_cases import (
+    EXACT,
+    SERVED,
+    SERVED_EXACT,
+    SERVED_INSIDE,
+    case_label,
+    serve,
+)
 from tests.support.tabular_engine import make_engine, run_all, text, token_ids
 
 from leeway.backends.tabular import random_table
@@ -25,15 +32,8 @@ every_law = pytest.mark.parametrize(("law", "drafter"), SERVED, ids=case_label)
 
 
 def run(law, drafter, *, table=TABLE, prompt=PROMPT, k=3, eos=None, logprobs=None, **sampling):
-    engine = make_engine(
-        table,
-        drafter=drafter,
-        draft_table=DRAFT_TABLE if table is TABLE else table,
-        acceptance=law,
-        num_speculative_tokens=k,
-        eos_token_id=eos,
-        context_len=80,
-    )
+    draft_table = DRAFT_TABLE if table is TABLE else table
+    engine = serve(law, drafter, table, draft_table, num_speculative_tokens=k, eos_token_id=eos)
     params = SamplingParams(**{"seed": 1, "max_tokens": 24, **sampling})
     deltas = run_all(engine, Request("a", prompt, params, logprobs=logprobs))["a"]
     tally = deltas[-1].receipt.tally
@@ -182,7 +182,7 @@ def test_t16_the_context_is_used_to_its_last_place(law, drafter):
             run(law, drafter, prompt=(0,) * prompt_len)
 
 
-@every_law
+@pytest.mark.parametrize(("law", "drafter"), SERVED_INSIDE, ids=case_label)
 def test_t21_a_loop_ends_with_the_budget(law, drafter):
     table = {(): np.eye(4)[0], **{(one,): np.eye(4)[0] for one in range(4)}}
     deltas = run(law, drafter, table=table, max_tokens=40)

@@ -1,18 +1,18 @@
 """Characters of several tokens, for every law with every drafter."""
 
 import pytest
-from tests.support.byte_tokens import BYTES, CHARACTERS, byte_engine, spelling_table
-from tests.support.serving_cases import SERVED, case_label
+from tests.support.byte_tokens import BYTES, CHARACTERS, spell, spelling_table
+from tests.support.serving_cases import SERVED_INSIDE, case_label, serve
 from tests.support.tabular_engine import run_all, text, token_ids
 
 from leeway.backends.tabular import random_table
 from leeway.core.types import Request, SamplingParams
 
-every_law = pytest.mark.parametrize(("law", "drafter"), SERVED, ids=case_label)
+every_law = pytest.mark.parametrize(("law", "drafter"), SERVED_INSIDE, ids=case_label)
 
 
 def run(law, drafter, tables, **sampling):
-    engine = byte_engine(*tables, drafter=drafter, acceptance=law, context_len=80)
+    engine = spell(serve(law, drafter, *tables))
     return run_all(engine, Request("a", (0, 0, 0), SamplingParams(**sampling)))["a"]
 
 

@@ -121,7 +121,7 @@ def test_t20_t22_no_request_is_a_failure_of_the_server(table, path):
     statuses = set()
 
     @settings(
-        max_examples=150,
+        max_examples=100,
         deadline=None,
         derandomize=True,
         database=None,

@@ -3,8 +3,10 @@
 import msgspec
 import pytest
 
+from leeway.core.types import Acceptance
 from tests.server.conftest import events, frames, table_client
-from tests.support.byte_tokens import byte_engine, spelling_table
+from tests.support.byte_tokens import spell, spelling_table
+from tests.support.serving_cases import DRAFTERS, serve
 
 LAWS = [
     {"law": "rejection"},
@@ -16,15 +18,11 @@ LAWS = [
 ENDS = [{}, {"stop": ["é🙂", "aa"]}, {"max_tokens": 7}]
 
 
-@pytest.fixture(scope="module", params=["draft_model", "ngram", "none"])
+@pytest.fixture(scope="module", params=DRAFTERS)
 def table(request):
     with table_client(
-        lambda: byte_engine(
-            spelling_table(1),
-            spelling_table(2),
-            drafter=request.param,
-            context_len=60,
-            capacity_tokens=600,
+        lambda: spell(
+            serve(Acceptance(), request.param, spelling_table(1), spelling_table(2), context_len=60)
         )
     ) as client:
         yield client
@@ -94,7 +92,8 @@ def test_t13_t14_a_stream_joins_to_the_whole_answer(table, ask, law):
     for end in ENDS:
         whole, streamed = ask(table, {"seed": 4, "speculative": law, **end})
         assert streamed == whole
-        assert "\ufffd" not in whole[0][:-1]
+        if "budget" not in law:  # may keep what the head drafts outside the target's support
+            assert "\ufffd" not in whole[0][:-1]
 
 
 def test_t14_the_routes_say_the_same_text(table):

@@ -13,7 +13,7 @@ from leeway.engine.engine import Engine
 from leeway.text.chat_template import ChatTemplate
 from leeway.text.tokenizer import Tokenizer as OurTokenizer
 from leeway.text.tokenizer import _byte_letters
-from tests.support.tabular_engine import CHAT_TEMPLATE, make_engine
+from tests.support.tabular_engine import CHAT_TEMPLATE
 
 CHARACTERS = ("a", "é", "🙂")
 BYTES = tuple(byte for character in CHARACTERS for byte in character.encode())
@@ -31,9 +31,8 @@ def spelling_table(seed: int) -> Table:
     return table
 
 
-def byte_engine(table: Table, draft_table: Table, **options: object) -> Engine:
-    """Return an engine over tables whose tokens are the bytes of `CHARACTERS`."""
-    engine = make_engine(table, draft_table=draft_table, **options)
+def spell(engine: Engine) -> Engine:
+    """Give an engine over such a table the bytes of `CHARACTERS` as tokens; return it."""
     letters = {byte: letter for letter, byte in _byte_letters().items()}
     vocab = {letters[byte]: token for token, byte in enumerate(BYTES)}
     raw = Tokenizer(models.BPE(vocab=vocab, merges=[]))

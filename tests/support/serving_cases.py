@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from leeway.acceptance.registry import build_law
-from leeway.core.types import Acceptance
-from tests.support.law_cases import label
+import numpy as np
 
-DRAFTERS = ("draft_model", "ngram", "none")
+from leeway.acceptance.registry import build_law
+from leeway.backends.tabular import Table, TabularBackend, random_table
+from leeway.backends.tabular_head import TabularHead
+from leeway.core.types import Acceptance
+from leeway.drafters.mtp import MTPDrafter
+from leeway.engine.engine import Engine
+from tests.support.law_cases import label
+from tests.support.tabular_engine import make_engine
+
+DRAFTERS = ("draft_model", "mtp", "ngram", "none")
 LAWS = [
     Acceptance("rejection"),
     Acceptance("sample_match"),
@@ -34,7 +41,34 @@ def works(law: Acceptance, drafter: str) -> bool:
 
 
 SERVED = [(law, drafter) for law in LAWS for drafter in DRAFTERS if works(law, drafter)]
+# The head also drafts tokens that a sparse target cannot give; lossy laws may keep those.
+SERVED_INSIDE = [(law, drafter) for law, drafter in SERVED if drafter != "mtp" or law in EXACT]
 SERVED_EXACT = [(law, drafter) for law in EXACT for drafter in DRAFTERS]
+
+
+def serve(
+    law: Acceptance, drafter: str, table: Table, draft_table: Table, **options: object
+) -> Engine:
+    """Return an engine that drafts from a table, or from a head that lacks the third token."""
+    settings = {"context_len": 80, "capacity_tokens": 800, **options}
+    engine = make_engine(
+        table,
+        acceptance=law if drafter != "mtp" else None,
+        drafter="none" if drafter == "mtp" else drafter,
+        draft_table=draft_table,
+        **settings,
+    )
+    if drafter != "mtp":
+        return engine
+    backend = engine.parts.backend
+    assert isinstance(backend, TabularBackend)
+    ids = np.array([token for token in range(backend.vocab_size) if token != 2])
+    tables = [random_table(backend.vocab_size, 2, 60 + at, num_columns=len(ids)) for at in (0, 1)]
+    head = TabularHead(
+        backend, tables, 2, ids, context_len=backend.context_len, capacity_tokens=800
+    )
+    mtp = MTPDrafter(head, backend.vocab_size)
+    return make_engine(table, acceptance=law, drafter=mtp, **settings)
 
 
 def case_label(value: Acceptance | str) -> str:

@@ -97,7 +97,8 @@ class TabularHead:
 
     def share_prefix(self, handle: int, contents: Sequence[int]) -> None:
         """Let later sequences take over the full blocks of these first positions."""
-        assert all(one.state.depth == 0 for one in self._read(handle)[: len(contents)])
+        shared = self._read(handle)[: len(contents)]
+        assert all(one.state.depth == 0 for one in shared), "a draft is shared"
         self.pool.share_prefix(handle, contents)
 
     def forward(self, inputs: Sequence[HeadInput]) -> ForwardOutput:

@@ -30,15 +30,15 @@ from leeway.core.types import (
     Request,
     SamplingParams,
 )
-from leeway.drafters.base import DraftAsk, Drafter, Observation
+from leeway.drafters.base import Drafter, Observation
 from leeway.engine.commit import commit, read_only
 from leeway.engine.compatibility import check_draft_rows
+from leeway.engine.drafting import draft_blocks
 from leeway.engine.log_line import is_lossy, lossy_log_line
 from leeway.engine.logprobs import take_prompt_logprobs, with_logprobs
 from leeway.engine.prefix_cache import PrefixCache
 from leeway.engine.verify import Judgement, judge
 from leeway.sampling.logprobs import check_logprobs
-from leeway.sampling.min_tokens import cut_at_end
 from leeway.sampling.params import check_sampling
 from leeway.scheduler.draft_length import DraftLength
 from leeway.scheduler.scheduler import Plan, Scheduler
@@ -215,7 +215,7 @@ class Engine:
     def _run(self, plan: Plan) -> list[OutputDelta]:
         """Draft, verify, judge, commit; what fails together is tried again one by one."""
         try:
-            drafts = self._draft(plan)
+            drafts = draft_blocks(self.parts.drafter, plan, self.config.draft_temperature)
             output = self._forward(plan, drafts)
         except LeewayError as error:
             parts = plan.split()
@@ -223,48 +223,6 @@ class Engine:
                 return [self._fail(one, error) for one in plan.members()]
             return [delta for part in parts for delta in self._run(part)]
         return self._judge_and_commit(plan, drafts, output)
-
-    def _draft(self, plan: Plan) -> list[Draft]:
-        """Return one draft a decoding sequence, empty where none is wanted or found."""
-        asks = [
-            DraftAsk(
-                request_id=one.request.request_id,
-                token_ids=one.token_ids,
-                num_draft_tokens=budget,
-                sampling=one.sampling,
-                history=one.history(),
-                coins=one.coins,
-                step=one.output_len,
-                keep_raw_probs=one.law.reads_raw_rows,
-                end_token_ids=one.end_token_ids,
-                needs_rows=one.law.info.needs_draft_rows,
-                temperature_scale=self.config.draft_temperature,
-            )
-            for one, budget in zip(plan.decoding, plan.budgets, strict=True)
-            if budget > 0
-        ]
-        proposed = iter(self._propose(asks))
-        drafts = [next(proposed) if budget > 0 else Draft(()) for budget in plan.budgets]
-        return [
-            cut_at_end(draft, one.end_token_ids, one.sampling.min_tokens - one.output_len)
-            for one, draft in zip(plan.decoding, drafts, strict=True)
-        ]
-
-    def _propose(self, asks: list[DraftAsk]) -> list[Draft]:
-        """Ask the drafter; where it fails, for each request once more, alone."""
-        try:
-            return self.parts.drafter.propose(asks) if asks else []
-        except LeewayError:
-            return [self._propose_alone(ask) for ask in asks]
-
-    def _propose_alone(self, ask: DraftAsk) -> Draft:
-        """Ask for one request; without a draft it goes on: drafts decide its speed only."""
-        try:
-            return self.parts.drafter.propose([ask])[0]
-        except LeewayError as error:
-            name = self.parts.drafter.name
-            logger.warning("%s: no draft from %s: %s", ask.request_id, name, error.message)
-            return Draft(())
 
     def _forward(self, plan: Plan, drafts: list[Draft]) -> ForwardOutput:
         """Run the target on every block and every prompt chunk."""

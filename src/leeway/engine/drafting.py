@@ -1,0 +1,64 @@
+"""Drafting a step: from a plan to one block of draft tokens for each decoding sequence.
+
+In: a plan, whose budgets say how many draft tokens each may get. Out: drafts in order. A drafter
+that fails costs speed and never an answer.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from leeway.core.errors import LeewayError
+from leeway.core.types import Draft
+from leeway.drafters.base import DraftAsk, Drafter
+from leeway.sampling.min_tokens import cut_at_end
+from leeway.scheduler.scheduler import Plan
+
+logger = logging.getLogger("leeway")
+
+
+def draft_blocks(drafter: Drafter, plan: Plan, temperature_scale: float) -> list[Draft]:
+    """Return one draft a decoding sequence, empty where none is wanted or found.
+
+    `temperature_scale` is the multiple of a request's temperature at which drafts are drawn.
+    """
+    asks = [
+        DraftAsk(
+            request_id=one.request.request_id,
+            token_ids=one.token_ids,
+            num_draft_tokens=budget,
+            sampling=one.sampling,
+            history=one.history(),
+            coins=one.coins,
+            step=one.output_len,
+            keep_raw_probs=one.law.reads_raw_rows,
+            end_token_ids=one.end_token_ids,
+            needs_rows=one.law.info.needs_draft_rows,
+            temperature_scale=temperature_scale,
+        )
+        for one, budget in zip(plan.decoding, plan.budgets, strict=True)
+        if budget > 0
+    ]
+    proposed = iter(_propose(drafter, asks))
+    drafts = [next(proposed) if budget > 0 else Draft(()) for budget in plan.budgets]
+    return [
+        cut_at_end(draft, one.end_token_ids, one.sampling.min_tokens - one.output_len)
+        for one, draft in zip(plan.decoding, drafts, strict=True)
+    ]
+
+
+def _propose(drafter: Drafter, asks: list[DraftAsk]) -> list[Draft]:
+    """Ask the drafter; where it fails, for each request once more, alone."""
+    try:
+        return drafter.propose(asks) if asks else []
+    except LeewayError:
+        return [_propose_alone(drafter, ask) for ask in asks]
+
+
+def _propose_alone(drafter: Drafter, ask: DraftAsk) -> Draft:
+    """Ask for one request; without a draft it goes on: drafts decide its speed only."""
+    try:
+        return drafter.propose([ask])[0]
+    except LeewayError as error:
+        logger.warning("%s: no draft from %s: %s", ask.request_id, drafter.name, error.message)
+        return Draft(())

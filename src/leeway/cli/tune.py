@@ -102,6 +102,11 @@ def _check(call: Call, config: Config, max_depth: int, num_seeds: int) -> None:
             )
     if "seed" in call.flags:
         raise ConfigError("--seed does nothing here; tune runs seeds 1 to --seeds", param="seed")
+    if "prefix_cache" in call.flags and config.engine.prefix_cache == "on":
+        raise ConfigError(
+            "--prefix-cache on does nothing here; tune reads every prompt in full, drop it",
+            param="prefix_cache",
+        )
     if not 1 <= max_depth <= 32:
         raise ConfigError(f"--max-depth {max_depth} is out of range; give 1 to 32")
     if num_seeds < 3:
@@ -124,7 +129,7 @@ def _measure(
     from leeway.cli.loading import load_llm, naming_origins
 
     sources = SOURCES[:_NUM_PROMPTS] if prompts is None else read_sources(prompts)
-    engine = replace(config.engine, num_speculative_tokens=max_depth)
+    engine = replace(config.engine, num_speculative_tokens=max_depth, prefix_cache="off")
     config = replace(config, server=replace(config.server, engine=engine))
     is_given = config.values["max_tokens"].is_given
     sampling = replace(

@@ -1,6 +1,7 @@
 """Lengths are measured arm by arm on a clock that only forwards move, so every figure is known."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from leeway.core.errors import RequestError
 from leeway.core.receipt import Tally
 from leeway.core.types import SamplingParams
 from leeway.drafters.draft_model import ModelDrafter
+from leeway.engine.engine import Engine
 from leeway.llm import LLM
 from leeway.scheduler.draft_length import DraftLength
 
@@ -67,10 +69,8 @@ def timed(table, clock, first_s, row_s=0.0):
 def make_llm(clock, *, table=TABLE, draft_table=TABLE, draft_s=0.1, drafter=None):
     drafter = drafter or ModelDrafter(timed(draft_table, clock, draft_s), 3)
     engine = make_engine(table, drafter=drafter, num_speculative_tokens=3)
-    backend = timed(table, clock, 1.0, ROW_COST)
-    object.__setattr__(engine.parts, "backend", backend)
-    engine._scheduler._backend = backend
-    return LLM.from_engine(engine)
+    parts = replace(engine.parts, backend=timed(table, clock, 1.0, ROW_COST))
+    return LLM.from_engine(Engine(parts, replace(engine.config, prefix_cache="off")))
 
 
 def run(llm, **changes):

@@ -37,7 +37,7 @@ from leeway.bench.workload import Prompt, digest_of
 from leeway.core.errors import ConfigError
 from leeway.core.types import SamplingParams
 
-WAKE_TOKENS = 16
+WAKE_TOKENS, WAKE_PROMPT_TOKENS = 16, 512
 _DIGITS = 7  # a tenth of a microsecond
 
 
@@ -103,8 +103,8 @@ def measure(
 ) -> Iterator[Window]:
     """Yield each window as it is measured; blocks that are `done` are left out.
 
-    Every arm first runs one uncounted request. With a `folder` each window is written before it is
-    yielded. `command` is kept as it is.
+    Every arm first runs one uncounted request, in this process a short one. With a `folder` each
+    window is written before it is yielded. `command` is kept as it is.
 
     Raises:
         LeewayError: a request is refused or fails.
@@ -121,7 +121,7 @@ def measure(
         if isinstance(arm, UrlArm):
             arm.wake(first, wake)
         else:
-            arm.run(first.token_ids, wake)
+            arm.run(first.token_ids[:WAKE_PROMPT_TOKENS], wake)
     for num_measured, (index, block) in enumerate(todo):
         on_block(Progress(len(blocks), len(blocks) - len(todo), num_measured))
         for position, arm_index in enumerate(_order(index, len(arms))):

@@ -1,7 +1,7 @@
 """Rivals: other engines that a run can start, measure as servers and stop, on the same model file.
 
     [NAME=]rival:RECIPE[,python=PATH][,speculation=KIND][,draft_tokens=N][,match_tokens=N]
-        [,draft_model=FILE][,body.FIELD=VALUE...]
+        [,draft_model=FILE][,file=FILE][,body.FIELD=VALUE...]
 
 In: an arm's text, the model's file, threads and context. Out: a running server as a URL. Rivals are
 no dependencies: each lives in a Python environment of its own, which `python=` names. A section of
@@ -28,10 +28,11 @@ from leeway.core.errors import ConfigError, did_you_mean
 PREFIX = "rival:"
 GRAMMAR = (
     "write [NAME=]rival:RECIPE[,python=PATH][,speculation=KIND][,draft_tokens=N][,match_tokens=N]"
-    "[,draft_model=FILE][,body.FIELD=VALUE...], like lookup=rival:llama.cpp,speculation=ngram"
+    "[,draft_model=FILE][,file=FILE][,body.FIELD=VALUE...], like "
+    "lookup=rival:llama.cpp,speculation=ngram"
 )
 _SCRIPTS = Path(__file__).parent / "rival_servers"
-_OWN_OPTIONS = ("python", "speculation", "draft_tokens", "match_tokens", "draft_model")
+_OWN_OPTIONS = ("python", "speculation", "draft_tokens", "match_tokens", "draft_model", "file")
 _MATCHING = ("ngram", "ngram-mod")
 _DRAFTING = (*_MATCHING, "draft")
 _PROBE_TIMEOUT_S = 60.0
@@ -103,6 +104,7 @@ class RivalSpec:
         python: the interpreter of its environment.
         draft_tokens: most draft tokens of a step; None leaves the rival's own.
         match_tokens: tokens that an n-gram has to match; None leaves the rival's own.
+        file: another file of the model, for a rival that cannot read the run's own.
     """
 
     name: str
@@ -113,6 +115,7 @@ class RivalSpec:
     match_tokens: int | None
     draft_model: str | None
     extra: Mapping[str, Any]
+    file: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +180,7 @@ def parse_rival(text: str) -> RivalSpec:
         _count(text, own, "match_tokens"),
         own.get("draft_model"),
         {**recipe.extra, **extra},
+        own.get("file"),
     )
 
 
@@ -203,7 +207,7 @@ def presence(recipe: Recipe, python: str) -> Presence:
 def running_rival(
     spec: RivalSpec, model: Path, *, num_threads: int, context_len: int
 ) -> Iterator[UrlSpec]:
-    """Run a rival on a model file until the end of the `with`.
+    """Run a rival on a model file, or on its own, until the end of the `with`.
 
     Raises:
         ConfigError: it is not installed, or does not come up.
@@ -211,6 +215,9 @@ def running_rival(
     found = presence(spec.recipe, spec.python)
     if found.reason is not None:
         raise ConfigError(f"arm {spec.name!r}: {found.reason}")
+    model = model if spec.file is None else Path(spec.file)
+    if not model.exists():
+        raise ConfigError(f"arm {spec.name!r}: there is no {str(model)!r}; correct file=")
     assert spec.recipe.script is not None
     port = free_port()
     url = f"http://127.0.0.1:{port}/v1"
@@ -244,8 +251,9 @@ def definition(spec: RivalSpec, version: str, num_threads: int) -> str:
         value = getattr(spec, option)
         if value is not None:
             parts.append(f"{option}={value}")
-    if spec.draft_model is not None:
-        parts.append(f"draft_model={Path(spec.draft_model).name}")
+    for option, path in (("draft_model", spec.draft_model), ("file", spec.file)):
+        if path is not None:
+            parts.append(f"{option}={Path(path).name}")
     return ",".join(parts)
 
 

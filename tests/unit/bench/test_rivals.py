@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,9 @@ def test_every_part():
         "rival:llama.cpp,xllamacpp=1.2,threads=2,speculation=draft,draft_tokens=3,"
         "draft_model=small.gguf"
     )
+    other = parse_rival("rival:openvino-genai,file=/models/q8.gguf")
+    assert other.file == "/models/q8.gguf"
+    assert definition(other, "3", 4).endswith(",speculation=none,file=q8.gguf")
     lookup = parse_rival("rival:llama.cpp,speculation=ngram,match_tokens=2,draft_tokens=8")
     assert definition(lookup, "1", 2).endswith("speculation=ngram,draft_tokens=8,match_tokens=2")
     plain = parse_rival("rival:openvino-genai")
@@ -137,6 +141,7 @@ def spec_of(recipe):
 
 def test_a_rival_runs_on_the_file_that_it_is_given_and_is_stopped(fake_recipe, tmp_path):
     model = tmp_path / "tiny.gguf"
+    model.touch()
     with running_rival(spec_of(fake_recipe), model, num_threads=2, context_len=512) as spec:
         found = get_json(spec.url + "/models", 5)
         url = spec.url
@@ -165,6 +170,19 @@ def test_a_rival_runs_on_the_file_that_it_is_given_and_is_stopped(fake_recipe, t
     )
     with pytest.raises(OSError, match="refused"):
         get_json(url + "/models", 5)
+
+
+def test_a_rival_may_have_a_file_of_its_own(fake_recipe, tmp_path):
+    own = tmp_path / "other.gguf"
+    spec = replace(spec_of(fake_recipe), file=str(own))
+    started = running_rival(spec, tmp_path / "tiny.gguf", num_threads=2, context_len=512)
+    with pytest.raises(ConfigError, match=r"there is no .*other\.gguf'; correct file="), started:
+        pass
+    own.touch()
+    started = running_rival(spec, tmp_path / "tiny.gguf", num_threads=2, context_len=512)
+    with started as served:
+        assert get_json(served.url + "/models", 5)["asked"]["model"] == str(own)
+        assert served.model == "other"
 
 
 def test_a_rival_that_does_not_come_up_says_why(fake_recipe, tmp_path):

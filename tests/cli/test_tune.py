@@ -153,6 +153,7 @@ def test_a_bar_is_drawn_on_a_terminal_only(priced, monkeypatch):
         (["--num-speculative-tokens", "3"], "--num-speculative-tokens is what tune chooses"),
         (["--draft-length", "adaptive"], "--draft-length is what tune chooses"),
         (["--seed", "3"], "--seed does nothing here"),
+        (["--prefix-cache", "on"], "--prefix-cache on does nothing here"),
         (["--max-depth", "0"], "--max-depth 0 is out of range"),
         (["--seeds", "2"], "--seeds 2 is too few"),
         (["--prompts", "missing.jsonl"], "'missing.jsonl' cannot be read"),

@@ -23,8 +23,7 @@ def by_category(
     names = [one.name for one in summaries if one.void is None]
     found: dict[str, list[Window]] = {}
     for window in windows:
-        if window.arm in names:
-            found.setdefault(window.category or "none", []).append(window)
+        found.setdefault(window.category or "none", []).append(window)
     if len(found) < 2:
         return {}
     return {category: summarise(some, names) for category, some in found.items()}

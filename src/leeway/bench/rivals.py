@@ -161,16 +161,7 @@ def parse_rival(text: str) -> RivalSpec:
             f"{recipe.name} can do {', '.join(recipe.speculation)}",
             param="arm",
         )
-    if (kind == "draft") != ("draft_model" in own):
-        why = "speculation=draft and draft_model=FILE go together"
-        raise ConfigError(f"arm {text!r}: {why}", param="arm")
-    for option, kinds in (("draft_tokens", _DRAFTING), ("match_tokens", _MATCHING)):
-        if option in own and kind not in kinds:
-            raise ConfigError(
-                f"arm {text!r} gives {option}, which speculation={kind} has not; it goes with "
-                f"{', '.join(kinds)}",
-                param="arm",
-            )
+    _check_options(text, kind, own)
     return RivalSpec(
         name or spec,
         recipe,
@@ -201,6 +192,24 @@ def presence(recipe: Recipe, python: str) -> Presence:
             f"and name that by python=PATH ({_SEE})",
         )
     return Presence(version, recipe.why_not)
+
+
+def _check_options(text: str, kind: str, own: Mapping[str, str]) -> None:
+    """Refuse options that this kind of speculation has not.
+
+    Raises:
+        ConfigError: there is one.
+    """
+    if (kind == "draft") != ("draft_model" in own):
+        why = "speculation=draft and draft_model=FILE go together"
+        raise ConfigError(f"arm {text!r}: {why}", param="arm")
+    for option, kinds in (("draft_tokens", _DRAFTING), ("match_tokens", _MATCHING)):
+        if option in own and kind not in kinds:
+            raise ConfigError(
+                f"arm {text!r} gives {option}, which speculation={kind} has not; it goes with "
+                f"{', '.join(kinds)}",
+                param="arm",
+            )
 
 
 @contextmanager

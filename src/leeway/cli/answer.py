@@ -62,7 +62,8 @@ def make_show(
 ) -> Show:
     """Return a function that prints a delta on stdout at once."""
     if with_provenance:
-        from leeway.cli.provenance import ProvenanceText, print_legend, print_runs
+        from leeway.cli.provenance import print_legend, print_runs
+        from leeway.text.provenance import ProvenanceText
 
         console, runs = screen.out(is_trimmed=False), ProvenanceText(tokenizer)
         if with_legend and not screen.is_quiet:

@@ -173,7 +173,8 @@ def _painted(result: ArmResult, llm: LLM, *, is_terminal: bool) -> Text:
     """Return the first seed's text with its provenance marked."""
     from rich.text import Text
 
-    from leeway.cli.provenance import BRACKETS, STYLES, ProvenanceText
+    from leeway.cli.provenance import BRACKETS, STYLES
+    from leeway.text.provenance import ProvenanceText
 
     painter, painted = ProvenanceText(llm.engine.parts.tokenizer), Text()
     for delta in result.deltas:

@@ -9,14 +9,21 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterable
+from typing import Protocol
 
-from leeway.text.tokenizer import Tokenizer
+
+class TokenBytes(Protocol):
+    """Knows the bytes of its tokens; a `Tokenizer` does."""
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """Return the bytes of a token; empty for special ones."""
+        ...
 
 
 class Detokenizer:
     """The decoding state of one sequence."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: TokenBytes) -> None:
         self._token_bytes = tokenizer.token_bytes
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
 

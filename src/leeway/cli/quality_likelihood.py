@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from leeway.cli.call import Call
 from leeway.cli.options import takes_settings
 from leeway.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from leeway.bench.intervals import Estimate
 
 DEFINITIONS = {
     "log p": "log probability of a token of the completion behind all before it, nats; mean over "
@@ -47,7 +50,7 @@ def likelihood(
     """Feed texts to the model behind a server and say how likely it finds them, arm by arm."""
     _, screen = call.resolve()
     from leeway.bench.http_stream import check_url
-    from leeway.bench.tables import interval_text, number_text
+    from leeway.bench.tables import number_text
     from leeway.cli.bench_table import print_rows
     from leeway.cli.quality_print import print_definitions
     from leeway.quality.likelihood import read_texts, score_text, sum_up
@@ -61,11 +64,12 @@ def likelihood(
         arms = [asdict(one) | {"perplexity": one.perplexity} for one in found]
         screen.print_json({"definitions": DEFINITIONS, "url": api, "arms": arms})
         return
-    rows = [["arm", "log p", "perplexity", "tokens", "texts", "impossible"]]
+    rows = [["arm", "log p", "95 %", "perplexity", "tokens", "texts", "impossible"]]
     rows += [
         [
             one.arm,
-            interval_text(one.mean, 4),
+            number_text(None if one.mean is None else one.mean.value, 4),
+            _bounds(one.mean),
             number_text(one.perplexity, 3),
             *(str(count) for count in (one.num_tokens, one.num_texts, one.num_impossible)),
         ]
@@ -73,3 +77,9 @@ def likelihood(
     ]
     print_rows(rows, screen.out())
     print_definitions(DEFINITIONS, screen)
+
+
+def _bounds(mean: Estimate | None) -> str:
+    if mean is None or mean.low is None or mean.high is None:
+        return "-"
+    return f"{mean.low:.4f} to {mean.high:.4f}"

@@ -54,7 +54,8 @@ def test_a_batch_equals_singles(drafter, acceptance, sampling):
         shared = together[request.request_id]
         assert token_ids(alone) == token_ids(shared)
         assert text(alone) == text(shared)
-        assert alone[-1].receipt.tally.counts() == shared[-1].receipt.tally.counts()
+        counts = [one[-1].receipt.tally.counts() for one in (alone, shared)]
+        assert counts[0] == counts[1] | {"cached_tokens": 0}
 
 
 @pytest.mark.parametrize("drafter", ["none", "ngram", "draft_model"])

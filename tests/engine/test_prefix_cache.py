@@ -110,10 +110,11 @@ def test_t15_t18_a_cancelled_request_leaves_only_what_it_had_committed(drafter, 
     assert serve(engine, again)["b"] == alone(drafter, again)
 
 
-def test_t18_what_an_error_ended_is_not_cached(monkeypatch):
+def test_t18_the_answer_that_an_error_ended_is_not_cached(monkeypatch):
     engine = engine_of()
-    engine.add(turn("a", SYSTEM[:9], temperature=0.0))
-    engine.step()
+    engine.add(turn("a", SYSTEM, max_tokens=30))
+    for _ in range(12):
+        engine.step()
 
     def failing(self, inputs):
         raise BackendError("the runtime failed")
@@ -121,7 +122,7 @@ def test_t18_what_an_error_ended_is_not_cached(monkeypatch):
     monkeypatch.setattr(TabularBackend, "forward", failing)
     assert engine.step()[-1].finish_reason is FinishReason.ERROR
     check_books(engine)
-    assert check_contents(engine) == 0
+    assert check_contents(engine, SYSTEM) == 2
 
 
 @pytest.mark.parametrize("drafter", DRAFTERS)
@@ -138,6 +139,23 @@ def test_requests_that_run_together_share_a_prompt_as_soon_as_it_is_read(drafter
             deltas[delta.request_id].append(delta)
     assert cached_tokens(deltas["b"]) == 20
     assert answer_of(deltas["b"]) == alone(drafter, turn("b", prompt, seed=6))
+    check_books(engine)
+
+
+@pytest.mark.parametrize("chunk_len", [4, 7, 16])
+@pytest.mark.parametrize("drafter", DRAFTERS)
+def test_equal_prompts_that_come_together_are_read_once(drafter, chunk_len):
+    """All but the last of a prompt's chunks, and what a head reads with its first draft."""
+    prompt = (*SYSTEM, *SYSTEM[::-1], *SYSTEM, 0, 3, 1)
+    engine = engine_of(drafter, prefill_chunk_len=chunk_len)
+    requests = [turn(f"r{seed}", prompt, seed=seed) for seed in range(4)]
+    finished = run_all(engine, *requests)
+    cached = [cached_tokens(finished[request.request_id]) for request in requests]
+    unread_len = 16 if drafter.startswith("mtp") else 0
+    assert cached[0] == 0
+    assert min(cached[1:]) >= (len(prompt) - chunk_len - unread_len) // 4 * 4 > 0
+    for request in requests:
+        assert answer_of(finished[request.request_id]) == alone(drafter, request)
     check_books(engine)
 
 

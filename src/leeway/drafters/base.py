@@ -82,7 +82,7 @@ class Drafter(Protocol):
     reads_hidden: bool
 
     def start(self, request_id: str, token_ids: Sequence[int], num_cached: int) -> int:
-        """Begin a request whose first tokens are in the target's cache already.
+        """Begin a request, or begin anew, whose first tokens are in the target's cache already.
 
         Not called where none are. Observations follow from the returned position on.
 

@@ -74,6 +74,7 @@ class MTPDrafter:
 
     def start(self, request_id: str, token_ids: Sequence[int], num_cached: int) -> int:
         """Take over what the head has cached of the same text; the target's states are not kept."""
+        self.suspend(request_id)
         follower = self._open(request_id, token_ids)
         contents = _pairs(token_ids, num_cached)
         follower.start = self.head.take_prefix(follower.handle, contents)

@@ -91,7 +91,7 @@ class Engine:
         self._scheduler = Scheduler(
             parts.backend,
             config.max_num_seqs,
-            on_open=self._prefixes.take,
+            on_begin=self._prefixes.take,
             on_preempt=self._suspend,
         )
         self._sequences: dict[str, Sequence] = {}
@@ -264,7 +264,7 @@ class Engine:
         if self.parts.drafter.reads_hidden:
             self.parts.drafter.observe(_observations(num_new, output.hidden))
         for one, _ in plan.prefilling:
-            if not one.is_prefilling and one.finish_reason is None:
+            if one.finish_reason is None:
                 self._prefixes.share(one)
         return deltas
 

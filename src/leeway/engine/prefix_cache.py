@@ -1,9 +1,9 @@
 """The prefix cache: requests that begin alike read what they share once.
 
-In: sequences as they get their cache, and as they have filled it. It tells the backend's cache and
-the drafter's what may be shared, and sets where a sequence's own reading begins. Only committed
-tokens enter: of a prompt as soon as it is read, of an answer when the request ends or gives up its
-cache. What an error ended is never shared.
+In: sequences as they begin to read, and as they have read. It tells the backend's cache and the
+drafter's what may be shared, and sets where a sequence's own reading begins. Only committed tokens
+enter: of a prompt as soon as they are read, of an answer when the request ends or gives up its
+cache. What an error ended is never shared further.
 
 At least one token is always left to be read, for its logits or its hidden state. A request that
 wants entries of its prompt's tokens reads all of it.

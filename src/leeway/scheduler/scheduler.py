@@ -61,7 +61,7 @@ class Scheduler:
         backend: Backend,
         max_num_seqs: int,
         *,
-        on_open: OnCache = lambda _: None,
+        on_begin: OnCache = lambda _: None,
         on_preempt: OnCache = lambda _: None,
     ) -> None:
         """Take a backend that nobody else fills.
@@ -69,12 +69,13 @@ class Scheduler:
         Args:
             backend: the target.
             max_num_seqs: most sequences that run at once.
-            on_open: told of an admitted sequence as soon as it has an empty cache.
+            on_begin: told of a sequence whose cache is empty before the step in which it begins to
+                read; may be told again while it is.
             on_preempt: told of a sequence that is about to give up its cache.
         """
         self._backend = backend
         self._max_num_seqs = max_num_seqs
-        self._on_open, self._on_preempt = on_open, on_preempt
+        self._on_begin, self._on_preempt = on_begin, on_preempt
         self._num_blocks = backend.capacity_tokens // backend.block_len
         # Where even the longest sequences fit together, nobody needs to count.
         self._is_ample = max_num_seqs * self._blocks(backend.context_len) <= self._num_blocks
@@ -152,6 +153,8 @@ class Scheduler:
         room = self._backend.prefill_chunk_len
         prefilling: list[tuple[Sequence, int]] = []
         for sequence in self._running:
+            if room > 0 and sequence.num_cached == 0:
+                self._on_begin(sequence)
             chunk_len = min(room, sequence.num_to_prefill, sequence.most_prefill)
             if chunk_len > 0:
                 prefilling.append((sequence, chunk_len))
@@ -168,7 +171,6 @@ class Scheduler:
             self._waiting.popleft()
             sequence.handle = self._backend.open()
             self._running.append(sequence)
-            self._on_open(sequence)
 
     def _preempt(self, sequence: Sequence) -> None:
         assert len(self._running) > 1, "a sequence that fits alone has outgrown the cache"

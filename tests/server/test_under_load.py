@@ -160,3 +160,16 @@ def test_t18_usage_reports_cached_tokens_by_every_api():
         assert total_of(metrics, "prompt_tokens_cached_total") == 6 * 8
         assert total_of(metrics, "num_preemptions_total") == 0
         service.stop()
+
+
+@pytest.mark.parametrize("prefix_cache", ["on", "off"])
+def test_t22_health_says_whether_prompts_are_shared(prefix_cache):
+    service = EngineService(lambda: make_engine(TABLE, prefix_cache=prefix_cache))
+    service.start()
+    wait_until_ready(service)
+    with TestClient(create_app(service, ServerConfig())) as client:
+        assert client.get("/health").json()["load"]["prefix_cache"] == prefix_cache
+        answers = [client.post("/v1/completions", json={**BODY, "prompt": "aaaaa"}) for _ in "ab"]
+        details = [answer.json()["usage"]["prompt_tokens_details"] for answer in answers]
+        assert details[1] == {"cached_tokens": 4 if prefix_cache == "on" else 0}
+        service.stop()

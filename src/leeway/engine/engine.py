@@ -210,6 +210,7 @@ class Engine:
             "kv_capacity_tokens": backend.capacity_tokens,
             "kv_reserved_tokens": reserved,
             "kv_cache_usage": reserved / backend.capacity_tokens,
+            "prefix_cache": self.config.prefix_cache,
         }
 
     def _run(self, plan: Plan) -> list[OutputDelta]:

@@ -400,3 +400,23 @@ def test_cache_dir(tmp_path, monkeypatch):
 def test_cache_dir_setting_reaches_the_engine(home, tmp_path):
     config = resolved(home, tmp_path, flags={"cache_dir": "/models"})
     assert config.engine.cache_dir == Path("/models")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("prefix_cache", "maybe", "on, off"),
+        ("max_num_waiting", "-1", "0"),
+        ("request_timeout_s", "0.001", "0, or 0.01"),
+    ],
+)
+def test_t22_a_malformed_limit_is_refused_with_its_source(home, tmp_path, name, value, allowed):
+    layers = {
+        "--" + name.replace("_", "-"): {"flags": {name: value}},
+        "LEEWAY_" + name.upper(): {"env": {"LEEWAY_" + name.upper(): value}},
+        "leeway.toml": {"file": f'{name} = "{value}"'},
+    }
+    for source, layer in layers.items():
+        message = refusal(home, tmp_path, **layer)
+        assert f"{name} '{value}'" in message and source in message and allowed in message
+        (tmp_path / "leeway.toml").unlink(missing_ok=True)

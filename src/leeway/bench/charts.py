@@ -7,6 +7,7 @@ names the law and n, the requests an arm.
 from __future__ import annotations
 
 import re
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -24,6 +25,8 @@ from leeway.report.scatter import Axes, Point, scatter
 from leeway.report.stacked_bars import Bar, stacked_bars
 
 RATIO_CHART, LOSS_CHART, PARTS_CHART = "decode.svg", "speed-against-loss.svg", "step-parts.svg"
+SMALL_LOSS_CHART = "speed-against-small-loss.svg"
+_FAR = 3.0  # times the median loss of arms that lose anything
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,7 @@ def charts_of(windows: Sequence[Window], summaries: Sequence[ArmSummary]) -> lis
     about = _about(windows, summaries)
     found = [
         _ratio_chart(about, counting, summaries[0]),
-        _loss_chart(about, counting, summaries[0]),
+        *_loss_charts(about, counting, summaries[0]),
         _parts_chart(about, counting),
         *_knob_charts(about, counting, summaries[0]),
     ]
@@ -105,7 +108,22 @@ def _ratio_chart(about: _About, summaries: Sequence[ArmSummary], first: ArmSumma
     return Chart(RATIO_CHART, f"Decode speed, times {first.name}. {about.text}", alt, svg)
 
 
-def _loss_chart(about: _About, summaries: Sequence[ArmSummary], first: ArmSummary) -> Chart | None:
+def _loss_charts(about: _About, summaries: Sequence[ArmSummary], first: ArmSummary) -> list[Chart]:
+    """Return speed against loss, and again without the arms that lose far more than most."""
+    points = _loss_points(summaries)
+    if not points:
+        return []
+    found = [_loss_chart(about, points, first, LOSS_CHART, "Speed against measured loss")]
+    lossy = [point.x for point in points if point.x > 0]
+    limit = _FAR * statistics.median(lossy) if lossy else 0.0
+    near = [point for point in points if point.x <= limit]
+    if lossy and len(near) < len(points):
+        title = f"Speed against measured loss, up to {limit:.2g}"
+        found.append(_loss_chart(about, near, first, SMALL_LOSS_CHART, title))
+    return found
+
+
+def _loss_points(summaries: Sequence[ArmSummary]) -> list[Point]:
     points = []
     sweeps = _sweep_of(summaries)
     for one in sorted(summaries, key=lambda one: _place(sweeps, one)):
@@ -118,21 +136,25 @@ def _loss_chart(about: _About, summaries: Sequence[ArmSummary], first: ArmSummar
             label = label_of(one) if series is None else _series_label(series)
             short = "" if series is None else f"{value:g}"
             points.append(Point(label, loss, ratio.value, low, high, short))
-    if not points:
-        return None
+    return points
+
+
+def _loss_chart(
+    about: _About, points: Sequence[Point], first: ArmSummary, file: str, title: str
+) -> Chart:
     alt = "; ".join(
         f"{point.label}{point.short and ', at '}{point.short}: {point.y:.2f} times {first.name} "
         f"at a loss of {point.x:.3f}"
         for point in points
     )
     axes = Axes(
-        title=f"Speed against measured loss: {about.model}",
+        title=f"{title}: {about.model}",
         x_label="loss: mean total variation between emitted and target row, per position",
         y_label=f"decode speed, times {first.name} (95 %)",
         alt=alt,
     )
-    caption = f"Decode speed, times {first.name}, against the measured loss. {about.text}"
-    return Chart(LOSS_CHART, caption, alt, scatter(points, axes))
+    caption = f"{title}. Decode speed is in times {first.name}. {about.text}"
+    return Chart(file, caption, alt, scatter(points, axes))
 
 
 def _sweep_of(summaries: Sequence[ArmSummary]) -> dict[str, tuple[KnobSeries, float]]:

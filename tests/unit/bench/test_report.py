@@ -6,7 +6,14 @@ from xml.etree import ElementTree
 
 from tests.support.bench_arms import make_arms, make_plan
 
-from leeway.bench.charts import LOSS_CHART, PARTS_CHART, RATIO_CHART, charts_of, label_of
+from leeway.bench.charts import (
+    LOSS_CHART,
+    PARTS_CHART,
+    RATIO_CHART,
+    SMALL_LOSS_CHART,
+    charts_of,
+    label_of,
+)
 from leeway.bench.identity import identity_of
 from leeway.bench.interleaved import measure
 from leeway.bench.report import report_files
@@ -102,6 +109,26 @@ def test_a_sweep_is_one_series_of_the_loss_chart():
     assert chart.alt.startswith("plain, n = 4: 1.00 times plain at a loss of 0.000; typical by")
     low, high = chart.alt.split("; ")[1:]
     assert "n = 4, at 0.1: " in low and "n = 4, at 0.3: " in high
+
+
+def test_arms_that_lose_far_more_than_most_have_a_chart_without_them():
+    deltas = ("0.1", "0.2", "0.3")
+    windows = measured([f"typical:delta={delta}@draft_model:2" for delta in deltas])
+    names = ["plain", *(one.arm for one in windows[:4] if one.arm != "plain")]
+    losses = {"0.1": 0.9, "0.2": 0.1, "0.3": 0.02}
+
+    def files_of(losses):
+        changed = [
+            replace(one, tally=one.tally | {"loss_tv_sum": loss * one.tally["num_decided"]})
+            for one in windows
+            for loss in [losses.get(str(one.receipt["options"].get("delta")), 0.0)]
+        ]
+        return {one.file: one for one in charts_of(changed, summarise(changed, names))}
+
+    small = files_of(losses)[SMALL_LOSS_CHART]
+    assert "up to 0.3" in small.caption and small.alt.count(" at a loss of ") == 3
+    assert ", at 0.1:" not in small.alt and ", at 0.2:" in small.alt and "plain" in small.alt
+    assert SMALL_LOSS_CHART not in files_of(losses | {"0.1": 0.3})
 
 
 def test_an_exact_arm_that_drafts_alike_is_a_level_line():

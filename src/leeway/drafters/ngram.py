@@ -1,7 +1,8 @@
 """N-gram drafts (prompt lookup): what followed the last few tokens when they came before.
 
 Looks up the longest of its n-gram sizes at the end of the text, takes the latest earlier
-occurrence, and proposes what followed. Drafts are point mass. Costs a few dictionary look-ups a
+occurrence, and proposes what followed; where that reaches the end of the text, which then repeats
+itself, the repetition goes on. Drafts are point mass. Costs a few dictionary look-ups a
 token, no model.
 
 Source: prompt lookup decoding (A. Saxena, 2023).
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import cycle, islice
 
 from leeway.core.types import Draft
 from leeway.drafters.base import DraftAsk, TextDrafter
@@ -55,7 +57,7 @@ class NGramDrafter(TextDrafter):
         self._indexes.pop(request_id, None)
 
     def look_up(self, ask: DraftAsk) -> Match | None:
-        """Return the longest match, of equals the latest, and up to the tokens asked for."""
+        """Return the longest match, of equals the latest, and as many tokens as are asked for."""
         tokens = ask.token_ids
         index = self._indexes.setdefault(ask.request_id, _Index())
         for size in self._sizes:
@@ -65,5 +67,14 @@ class NGramDrafter(TextDrafter):
         for size in self._sizes:
             start = index.positions.get(tuple(tokens[-size:])) if len(tokens) >= size else None
             if start is not None:
-                return Match(size, tuple(tokens[start : start + ask.num_draft_tokens]))
+                length = ask.num_draft_tokens
+                return Match(size, _continued(tokens[start : start + length], length))
         return None
+
+
+def _continued(found: Sequence[int], length: int) -> tuple[int, ...]:
+    """Return `length` tokens; where the text ends before, what is found goes round.
+
+    A match that reaches the end of the text is one of text that repeats itself.
+    """
+    return tuple(islice(cycle(found), length))

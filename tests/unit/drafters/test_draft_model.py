@@ -6,7 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from leeway.backends.base import SequenceInput
 from leeway.backends.tabular import TabularBackend, random_table
+from leeway.core.errors import CapacityError
 from leeway.core.rng import KeyedCoins, Purpose
 from leeway.core.types import SamplingParams
 from leeway.drafters.base import DraftAsk
@@ -144,3 +146,43 @@ def test_raw_rows_are_kept_when_asked_for(backend):
     draft = ModelDrafter(backend, VOCAB).propose([ask([0, 1], sampling=sampling, raw=True)])[0]
     assert np.allclose(draft.raw_probs[0], backend.row([0, 1]), atol=1e-12)
     assert draft.raw_probs.shape == (3, VOCAB)
+
+
+@pytest.mark.parametrize("num_before", range(1, 8))
+def test_a_suspended_request_drafts_on_as_if_it_had_not_been(backend, num_before):
+    """In the middle of reading a long prompt, and behind it; its cache is free meanwhile."""
+    tokens = [index % VOCAB for index in range(30)]
+    other = TabularBackend(backend.table, 2, context_len=40)
+    drafters = ModelDrafter(backend, VOCAB), ModelDrafter(other, VOCAB)
+    for step in range(10):
+        if step == num_before:
+            drafters[0].suspend("a")
+            assert backend.num_open() == 0
+        one, two = (drafter.propose([ask(tokens, step=step)])[0] for drafter in drafters)
+        assert one.token_ids == two.token_ids
+        if one.token_ids:
+            assert np.array_equal(dense(one), dense(two))
+            tokens += [*one.token_ids[:1], 2]
+            tokens = tokens[:34]
+    assert len(one.token_ids) == 3
+    drafters[0].suspend("a")
+    drafters[0].forget("a")
+    drafters[0].suspend("a")
+    backend.check_integrity()
+
+
+def test_a_suspended_request_whose_text_has_no_room_yet_is_read_when_it_has(backend):
+    tokens = [index % VOCAB for index in range(30)]
+    backend = TabularBackend(backend.table, 2, context_len=40, capacity_tokens=40)
+    drafter = ModelDrafter(backend, VOCAB)
+    drafts = [drafter.propose([ask(tokens)])[0] for _ in range(6)]
+    drafter.suspend("a")
+    taken = backend.open()
+    backend.forward([SequenceInput(taken, [0] * 20, 0)])
+    for _ in range(2):
+        with pytest.raises(CapacityError):
+            drafter.propose([ask(tokens)])
+        assert backend.num_open() == 1
+    backend.close(taken)
+    assert drafter.propose([ask(tokens)])[0].token_ids == drafts[-1].token_ids
+    backend.check_integrity()

@@ -22,7 +22,10 @@ def slow(tokens, sizes, length):
     for size in sorted(sizes, reverse=True):
         for end in range(len(tokens) - 1, size - 1, -1):
             if tokens[end - size : end] == tokens[len(tokens) - size :]:
-                return tuple(tokens[end : end + length])
+                found = tokens[end : end + length]
+                while len(found) < length:
+                    found.append(found[len(found) - (len(tokens) - end)])
+                return tuple(found)
     return ()
 
 
@@ -44,6 +47,11 @@ def test_the_longest_and_latest_match_wins():
     tokens = [1, 2, 3, 9, 1, 2, 3, 8, 7, 2, 3, 5, 1, 2, 3]
     assert NGramDrafter((3, 2)).propose([ask(tokens)])[0].token_ids == (8, 7, 2)
     assert NGramDrafter((2,)).propose([ask(tokens)])[0].token_ids == (5, 1, 2)
+
+
+def test_text_that_repeats_itself_goes_on_repeating():
+    assert NGramDrafter((2,)).propose([ask([7, 5, 5, 5], 4)])[0].token_ids == (5, 5, 5, 5)
+    assert NGramDrafter((2,)).propose([ask([1, 2, 3, 1, 2], 5)])[0].token_ids == (3, 1, 2, 3, 1)
 
 
 def test_no_match_gives_an_empty_point_mass_draft():

@@ -113,7 +113,10 @@ def slow_match(text, most):
     for size in sorted(NGRAM_SIZES, reverse=True):
         for end in range(len(text) - 1, size - 1, -1):
             if text[end - size : end] == text[len(text) - size :]:
-                return size, text[end : end + most]
+                whole = list(text)
+                while len(whole) < end + most:  # text that repeats itself goes on so
+                    whole.append(whole[len(whole) - (len(text) - end)])
+                return size, tuple(whole[end : end + most])
     return None
 
 

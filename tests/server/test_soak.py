@@ -1,0 +1,76 @@
+"""Many clients at once over real sockets: answers, cancels, bad requests; nothing is left."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx2
+import pytest
+
+from leeway.core.types import Request, SamplingParams
+from leeway.engine.service import EngineService
+from tests.server.conftest import live_server, wait_until_ready
+from tests.support.loaded_engine import DRAFTERS, LAWS, alone, check_books, engine_of
+
+NUM_CLIENTS, NUM_ROUNDS = 8, 9
+TEXT = (0, 1, 2, 3, 3, 1, 0, 2, 2, 1, 3, 0, 1)
+
+
+def request_of(client: int, round_: int) -> Request:
+    number = client * NUM_ROUNDS + round_
+    sampling = SamplingParams(
+        temperature=0.0 if number % 2 else 0.9, seed=number % 6, max_tokens=8 + number % 20
+    )
+    prompt = TEXT[: 4 + number % 10]
+    return Request(f"{client}-{round_}", prompt, sampling, LAWS[number % len(LAWS)])
+
+
+def body_of(request: Request) -> dict[str, object]:
+    sampling = request.sampling
+    assert request.acceptance is not None
+    return {
+        "prompt": list(request.prompt_token_ids),
+        "temperature": sampling.temperature,
+        "seed": sampling.seed,
+        "max_tokens": sampling.max_tokens,
+        "speculative": {"law": request.acceptance.law, **request.acceptance.options},
+    }
+
+
+def one_client(url: str, client: int) -> list[tuple[Request, str]]:
+    """Ask in turn; some requests are left in the middle, some are wrong."""
+    answers = []
+    with httpx2.Client(base_url=url, timeout=60) as http:
+        for round_ in range(NUM_ROUNDS):
+            request = request_of(client, round_)
+            body = body_of(request)
+            if (client + round_) % 4 == 3:
+                bad = http.post("/v1/completions", json={**body, "max_tokens": "many"})
+                assert bad.status_code == 400
+            if (client + round_) % 3 == 2:
+                leaving = {**body, "stream": True, "max_tokens": 60}
+                with http.stream("POST", "/v1/completions", json=leaving) as response:
+                    next(response.iter_lines())
+            answer = http.post("/v1/completions", json=body)
+            assert answer.status_code == 200, answer.text
+            answers.append((request, answer.json()["choices"][0]["text"]))
+    return answers
+
+
+@pytest.mark.parametrize("drafter", DRAFTERS)
+def test_t15_t17_t18_eight_clients_get_their_own_answers_and_leave_nothing(drafter):
+    engine = engine_of(drafter, capacity_tokens=128, context_len=96, max_num_seqs=6)
+    service = EngineService(lambda: engine)
+    service.start()
+    wait_until_ready(service)
+    with live_server(service, allow_laws=("all",)) as url, ThreadPoolExecutor(NUM_CLIENTS) as pool:
+        tasks = [pool.submit(one_client, url, client) for client in range(NUM_CLIENTS)]
+        answers = [answer for task in tasks for answer in task.result()]
+        service.stop()
+    assert len(answers) == NUM_CLIENTS * NUM_ROUNDS
+    for request, text in answers:
+        assert text == alone(drafter, request, context_len=96).text
+    tallies = engine.totals.values()
+    assert sum(tally.num_preemptions for tally in tallies) > 0
+    assert sum(tally.num_cached_tokens for tally in tallies) > 0
+    check_books(engine)

@@ -121,7 +121,7 @@ class FakeService:
         if self.state == "ready":
             self.state = "draining"
 
-    def stop(self):
+    def stop(self, drain_timeout_s=0.0):
         self.state = "stopped"
 
     async def stream(self, request):

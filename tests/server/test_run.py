@@ -1,6 +1,7 @@
 """The process: what it prints, how it ends, and what it refuses before loading anything."""
 
 import asyncio
+import contextlib
 import json
 import signal
 import subprocess
@@ -59,6 +60,24 @@ def test_a_signal_drains_and_exits_with_zero(number):
     assert '"POST /v1/completions HTTP/1.1" 200' in log
     assert f"curl {url}/v1/chat/completions" in log
     assert "Traceback" not in log
+
+
+def test_a_second_signal_does_not_wait_for_running_answers():
+    with process() as (started, url):
+        body = {"prompt": "ab", "max_tokens": 8900, "seed": 1, "stream": True}
+        with httpx2.stream("POST", url + "/v1/completions", json=body, timeout=30) as response:
+            lines = response.iter_lines()
+            next(lines)
+            started.send_signal(signal.SIGTERM)
+            while httpx2.get(url + "/health", timeout=30).status_code != 503:
+                pass
+            started.send_signal(signal.SIGINT)
+            assert started.wait(20) == 0
+            rest = []
+            with contextlib.suppress(httpx2.HTTPError):
+                rest.extend(lines)
+        assert "data: [DONE]" not in rest
+        assert "Traceback" not in started.stderr.read()
 
 
 def test_a_model_that_cannot_be_loaded_ends_the_process_with_its_error():

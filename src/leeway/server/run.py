@@ -99,7 +99,7 @@ async def serve(
         watcher.cancel()
         # A model that is still loading cannot be interrupted; its thread ends with the process.
         if service.state != "loading":
-            await asyncio.to_thread(service.stop)
+            await asyncio.to_thread(service.stop, 0.0)
     if service.error is not None:
         raise service.error
 

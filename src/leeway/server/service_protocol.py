@@ -181,8 +181,8 @@ class Service(Protocol):
         """Refuse new requests from now on; those that came are finished."""
         ...
 
-    def stop(self) -> None:
-        """Cancel what runs and end the thread."""
+    def stop(self, drain_timeout_s: float = 30.0) -> None:
+        """Let running requests finish for so long, then cancel what is left and end the thread."""
         ...
 
     def stream(self, request: Request) -> AsyncGenerator[OutputDelta, None]:

@@ -1,7 +1,6 @@
 """The process: what it prints, how it ends, and what it refuses before loading anything."""
 
 import asyncio
-import contextlib
 import json
 import signal
 import subprocess
@@ -62,22 +61,36 @@ def test_a_signal_drains_and_exits_with_zero(number):
     assert "Traceback" not in log
 
 
-def test_a_second_signal_does_not_wait_for_running_answers():
-    with process() as (started, url):
-        body = {"prompt": "ab", "max_tokens": 8900, "seed": 1, "stream": True}
-        with httpx2.stream("POST", url + "/v1/completions", json=body, timeout=30) as response:
-            lines = response.iter_lines()
-            next(lines)
-            started.send_signal(signal.SIGTERM)
-            while httpx2.get(url + "/health", timeout=30).status_code != 503:
-                pass
-            started.send_signal(signal.SIGINT)
-            assert started.wait(20) == 0
-            rest = []
-            with contextlib.suppress(httpx2.HTTPError):
-                rest.extend(lines)
-        assert "data: [DONE]" not in rest
-        assert "Traceback" not in started.stderr.read()
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_does_not_wait_for_running_answers(monkeypatch, second):
+    """The scripted service has an answer that never ends."""
+    service, servers = FakeService(state="loading"), []
+    service.engine.num_running = 1
+    config = ServerConfig(port=0)
+
+    class Kept(room._Server):
+        def __init__(self, config):
+            super().__init__(config)
+            servers.append(self)
+
+    monkeypatch.setattr(room, "_Server", Kept)
+
+    async def scenario():
+        with listen("127.0.0.1", 0) as listener:
+            serving = asyncio.create_task(
+                room.serve(room.create_app(service, config), service, listener, config)
+            )
+            while not (servers and servers[0].started):
+                await asyncio.sleep(0.001)
+            servers[0].handle_exit(signal.SIGTERM, None)
+            while service.state != "draining":
+                await asyncio.sleep(0.001)
+            assert not servers[0].should_exit
+            servers[0].handle_exit(second, None)
+            await asyncio.wait_for(serving, 10)
+
+    asyncio.run(scenario())
+    assert service.state == "stopped"
 
 
 def test_a_model_that_cannot_be_loaded_ends_the_process_with_its_error():

@@ -145,6 +145,13 @@ def test_sleep_ends_at_the_wall(either, before):
     assert not _still_running(mark)
 
 
+def test_patience_gives_slow_tests_more_time(bare):
+    wait = "import time\ntime.sleep(0.6)\n"
+    short = replace(bare, limits=replace(SMALL, wall_s=0.5))
+    assert short.run(wait, NO_TESTS).detail == "took more time than it may"
+    assert short.run(wait, NO_TESTS, patience=20.0).has_passed
+
+
 FORKS = {
     "bomb": "import os\nwhile True:\n    os.fork()\n",
     "stubborn bomb": "import os\nwhile True:\n    try:\n        os.fork()\n"

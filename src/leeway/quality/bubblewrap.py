@@ -54,7 +54,8 @@ def wrapped(
             capability but to become somebody else, which it must do: the limit on processes does
             not hold for root. Otherwise a user namespace makes it nobody from the start.
     """
-    command = [bwrap, "--die-with-parent", "--new-session", "--clearenv"]
+    # As first process it takes all others with it, and bubblewrap ends only after it is gone.
+    command = [bwrap, "--die-with-parent", "--as-pid-1", "--new-session", "--clearenv"]
     command += ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
     command += ["--unshare-cgroup-try"]
     if is_root:

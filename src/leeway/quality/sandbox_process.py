@@ -118,8 +118,8 @@ def _read(
 def _end(process: subprocess.Popen[bytes], info: IO[bytes]) -> None:
     """End a process if it has not ended, and wait for it.
 
-    Of bubblewrap, the first process inside is killed: the kernel then ends all others in there,
-    and only after them bubblewrap itself, so that waiting for it is waiting for all of them.
+    Of bubblewrap, the first process inside is killed: the kernel ends all others in there before
+    it, and bubblewrap ends after it, so that waiting for that is waiting for all of them.
     """
     if process.poll() is None:
         inside = _first_inside(process.pid, info.read())

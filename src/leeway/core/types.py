@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,11 +73,28 @@ class SamplingParams:
 
 
 @dataclass(frozen=True, slots=True)
+class Grammar:
+    """The form that an answer must have.
+
+    Attributes:
+        kind: how `text` is to be read.
+        text: a JSON schema, a regular expression, a grammar (Lark or GBNF), or a JSON list of
+            the answers to choose from.
+        param: the request's field that asked for it, which errors name.
+    """
+
+    kind: Literal["json_schema", "regex", "grammar", "choice"]
+    text: str
+    param: str = "grammar"
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """One prompt to continue. `acceptance` None takes the engine's own law.
 
     `logprobs` and `prompt_logprobs` ask for the log probabilities of output and prompt tokens, each
-    with so many of the likeliest tokens; None asks for none.
+    with so many of the likeliest tokens; None asks for none. The answer has the form of `grammar`,
+    if there is one.
     """
 
     request_id: str
@@ -87,6 +104,7 @@ class Request:
     num_speculative_tokens: int | None = None
     logprobs: int | None = None
     prompt_logprobs: int | None = None
+    grammar: Grammar | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from leeway.core.rng import Coins
 from leeway.core.types import Draft, FloatArray, SamplingParams
+from leeway.grammar.state import GrammarState
 from leeway.sampling.penalties import History
 
 MAX_SHARED_BACKLOG = 16
@@ -36,6 +37,7 @@ class DraftAsk:
         needs_rows: whether the law reads draft rows, so that a point mass would tell it nothing.
         temperature_scale: rows are drawn from at this multiple of the request's temperature.
         end_token_ids: may not be drafted before the request's `min_tokens`.
+        grammar: what may be drafted; None leaves all. Asking it changes nothing that is committed.
     """
 
     request_id: str
@@ -49,6 +51,7 @@ class DraftAsk:
     needs_rows: bool = False
     temperature_scale: float = 1.0
     end_token_ids: frozenset[int] = frozenset()
+    grammar: GrammarState | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,6 +116,8 @@ class ModelDrafter(TextDrafter):
 
     def _room(self, one: _Growing) -> int:
         """Return how many more tokens this draft may get."""
+        if one.is_complete:
+            return 0
         room = self._backend.context_len - len(one.ask.token_ids) - len(one.token_ids)
         return min(one.ask.num_draft_tokens - len(one.token_ids), room)
 

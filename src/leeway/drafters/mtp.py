@@ -168,6 +168,8 @@ class MTPDrafter:
 
     def _room(self, one: _Growing) -> int:
         """Return how many more tokens this draft may get: each takes one position of the head."""
+        if one.is_complete:
+            return 0
         room = self.head.context_len - one.follower.end + 1 - len(one.token_ids)
         return min(one.ask.num_draft_tokens - len(one.token_ids), room)
 

@@ -1,9 +1,9 @@
 """A draft under construction: from a drafter's logits to tokens and the rows they were drawn from.
 
 In: logits one row after the other, over the target's vocabulary or over some of its ids. Out: a
-`Draft`. Rows are made as the target's are: min_tokens, penalties, temperature (perhaps scaled),
-top-k, top-p and min-p, in the same order; where the drafter knows only some ids, all others have
-probability zero. Knows neither models nor caches.
+`Draft`. Rows are made as the target's are: min_tokens, grammar, penalties, temperature (perhaps
+scaled), top-k, top-p and min-p, in the same order; where the drafter knows only some ids, all
+others have probability zero. Knows neither models nor caches.
 """
 
 from __future__ import annotations
@@ -23,17 +23,22 @@ from leeway.sampling.warp import pack, softmax, warp
 
 @dataclass(slots=True)
 class SampledDraft:
-    """Tokens drawn so far for one ask."""
+    """Tokens drawn so far for one ask.
+
+    `is_complete` where a grammar lets nothing more be drawn: an end token was, or the drafter knows
+    none of the tokens that may come.
+    """
 
     ask: DraftAsk
     token_ids: list[int] = field(default_factory=list, init=False)
+    is_complete: bool = field(default=False, init=False)
     _rows: list[Rows] = field(default_factory=list, init=False)
     _raw_probs: list[FloatArray] = field(default_factory=list, init=False)
 
     def extend(
         self, logits: FloatArray, ids: IntArray | None = None, vocab_size: int | None = None
     ) -> None:
-        """Draw the next token.
+        """Draw the next token, unless the draft is complete.
 
         Args:
             logits: [1, num_columns]; not changed.
@@ -44,6 +49,12 @@ class SampledDraft:
         num_banned = ask.sampling.min_tokens - ask.step - len(self.token_ids)
         if num_banned > 0:
             logits = ban_end(logits, ask.end_token_ids, num_banned, ids)
+        if ask.grammar is not None:
+            masked = ask.grammar.mask_draft_row(logits, self.token_ids, ids)
+            if masked is None:
+                self.is_complete = True
+                return
+            logits = masked
         if ask.keep_raw_probs:
             self._raw_probs.append(_spread(softmax(logits), ids, vocab_size, 0.0))
         if penalties.is_active(ask.sampling):
@@ -59,6 +70,7 @@ class SampledDraft:
             rows = Rows(rows.probs, ids if rows.token_ids is None else ids[rows.token_ids])
         self.token_ids.append(column if rows.token_ids is None else int(rows.token_ids[column]))
         self._rows.append(rows)
+        self.is_complete = ask.grammar is not None and ask.grammar.is_end(self.token_ids[-1])
 
     def _sampling(self) -> SamplingParams:
         """Return how drafts are drawn."""

@@ -28,6 +28,8 @@ def commit(
         texts.append(_take(sequence, token_id, eos_token_ids, context_len))
         if sequence.finish_reason is not None:
             break
+    if sequence.grammar is not None:
+        sequence.grammar.advance(judgement.token_ids[:delivered])
     _count(sequence, judgement, delivered)
     return OutputDelta(
         request_id=sequence.request.request_id,

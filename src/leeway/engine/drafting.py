@@ -13,6 +13,7 @@ from leeway.core.types import Draft
 from leeway.drafters.base import DraftAsk, Drafter
 from leeway.sampling.min_tokens import cut_at_end
 from leeway.scheduler.scheduler import Plan
+from leeway.scheduler.sequence import Sequence
 
 logger = logging.getLogger("leeway")
 
@@ -33,6 +34,7 @@ def draft_blocks(drafter: Drafter, plan: Plan, temperature_scale: float) -> list
             step=one.output_len,
             keep_raw_probs=one.law.reads_raw_rows,
             end_token_ids=one.end_token_ids,
+            grammar=one.grammar,
             needs_rows=one.law.info.needs_draft_rows,
             temperature_scale=temperature_scale,
         )
@@ -41,10 +43,19 @@ def draft_blocks(drafter: Drafter, plan: Plan, temperature_scale: float) -> list
     ]
     proposed = iter(_propose(drafter, asks))
     drafts = [next(proposed) if budget > 0 else Draft(()) for budget in plan.budgets]
-    return [
-        cut_at_end(draft, one.end_token_ids, one.sampling.min_tokens - one.output_len)
-        for one, draft in zip(plan.decoding, drafts, strict=True)
-    ]
+    return [_cut(one, draft) for one, draft in zip(plan.decoding, drafts, strict=True)]
+
+
+def _cut(sequence: Sequence, draft: Draft) -> Draft:
+    """Return the draft before its first token that the request does not allow."""
+    num_banned = sequence.sampling.min_tokens - sequence.output_len
+    draft = cut_at_end(draft, sequence.end_token_ids, num_banned)
+    if sequence.grammar is None or not draft.token_ids:
+        return draft
+    try:
+        return sequence.grammar.cut(draft)
+    except LeewayError:  # the verdict on the first row will meet it again and end the request
+        return Draft(())
 
 
 def _propose(drafter: Drafter, asks: list[DraftAsk]) -> list[Draft]:

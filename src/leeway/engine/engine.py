@@ -26,6 +26,7 @@ from leeway.core.types import (
     Draft,
     FinishReason,
     FloatArray,
+    Grammar,
     OutputDelta,
     Request,
     SamplingParams,
@@ -38,6 +39,7 @@ from leeway.engine.log_line import is_lossy, lossy_log_line
 from leeway.engine.logprobs import take_prompt_logprobs, with_logprobs
 from leeway.engine.prefix_cache import PrefixCache
 from leeway.engine.verify import Judgement, judge
+from leeway.grammar.compiler import GrammarCompiler, Vocabulary, check_beside_grammar
 from leeway.sampling.logprobs import check_logprobs
 from leeway.sampling.params import check_sampling
 from leeway.scheduler.draft_length import DraftLength
@@ -85,6 +87,7 @@ class Engine:
         self.draft_length = DraftLength.of(config, parts.drafter.name)
         self.totals: dict[tuple[str, str], Tally] = {}
         self._eos_token_ids = frozenset(parts.tokenizer.eos_token_ids)
+        self._grammars = GrammarCompiler(self._read_vocabulary)
         self._prefixes = PrefixCache(
             parts.backend, parts.drafter, is_on=config.prefix_cache == "on"
         )
@@ -148,6 +151,17 @@ class Engine:
             )
         self.build_law(request.acceptance)
         self._scheduler.check_fits(request)
+        if request.grammar is not None:
+            check_beside_grammar(request.grammar, request.sampling)
+            self.compile_grammar(request.grammar)
+
+    def compile_grammar(self, grammar: Grammar) -> None:
+        """Compile a grammar ahead of its request; safe from any thread.
+
+        Raises:
+            RequestError: it is malformed, or no answer of this model has this form.
+        """
+        self._grammars.compile(grammar)
 
     def law_of(self, request: Request) -> Law:
         """Return the law that will judge a request. Raises what `build_law` raises."""
@@ -175,6 +189,7 @@ class Engine:
             stop_strings=StopStrings(request.sampling.stop),
             draft_length=self.draft_length,
             end_token_ids=self._end_ids(request.sampling),
+            grammar=None if request.grammar is None else self._grammars.start(request.grammar),
         )
         self._sequences[request.request_id] = sequence
         self._scheduler.add(sequence)
@@ -279,6 +294,14 @@ class Engine:
         context_len = self.parts.backend.context_len
         delta = commit(sequence, judgement, self._eos_token_ids, context_len)
         return with_logprobs(sequence, delta, logits)
+
+    def _read_vocabulary(self) -> Vocabulary:
+        tokenizer, vocab_size = self.parts.tokenizer, self.parts.backend.vocab_size
+
+        def encode(text: str) -> list[int]:
+            return tokenizer.encode(text, add_special=False)
+
+        return Vocabulary(tokenizer.token_bytes, encode, vocab_size, tokenizer.eos_token_ids)
 
     def _end_ids(self, sampling: SamplingParams) -> frozenset[int]:
         """Return what may not be drawn before `min_tokens`."""

@@ -68,11 +68,16 @@ def judge(sequence: Sequence, draft: Draft, logits: FloatArray) -> Judgement:
         sequence: gives law, coins, sampling parameters and history; not changed.
         draft: the block, possibly empty.
         logits: [num_draft_tokens + 1, vocab_size].
+
+    Raises:
+        LeewayError: no token may come, by the model's numbers or the request's grammar.
     """
     law, sampling = sequence.law, sequence.sampling
     num_banned = sampling.min_tokens - sequence.output_len
     if num_banned > 0:
         logits = ban_end(logits, sequence.end_token_ids, num_banned)
+    if sequence.grammar is not None:
+        logits = sequence.grammar.mask(logits, draft.token_ids)
     changed = logits
     if penalties.is_active(sampling):
         changed = penalties.penalise(logits, sampling, sequence.history(), draft.token_ids)

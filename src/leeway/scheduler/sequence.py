@@ -14,6 +14,7 @@ from leeway.acceptance.base import Law
 from leeway.core.receipt import Receipt, Tally
 from leeway.core.rng import Coins
 from leeway.core.types import FinishReason, Request, SamplingParams, TokenLogprob
+from leeway.grammar.state import GrammarState
 from leeway.sampling.penalties import History
 from leeway.scheduler.draft_length import DraftCounts, DraftLength
 from leeway.text.detokenizer import Detokenizer
@@ -41,6 +42,7 @@ class Sequence:
         num_cached: tokens in the target's cache.
         num_observed: of these, tokens whose hidden states the drafter was shown.
         end_token_ids: what may not be drawn before `min_tokens`; empty where there is none.
+        grammar: what may come next; None leaves all.
         stop_match: the stop string or stop token that ended the answer.
         prompt_logprobs: of the prompt tokens read so far, where asked for; None for the first.
         draft_length: decides below `num_speculative_tokens`, from `draft_counts`.
@@ -61,6 +63,7 @@ class Sequence:
     num_observed: int = 0
     output_counts: Counter[int] = field(default_factory=Counter)
     end_token_ids: frozenset[int] = frozenset()
+    grammar: GrammarState | None = None
     finish_reason: FinishReason | None = None
     stop_match: str | int | None = None
     prompt_logprobs: list[TokenLogprob | None] = field(default_factory=list)

@@ -1,0 +1,1 @@
+"""Grammar: which tokens may come next, so that an answer has the form that was asked for."""

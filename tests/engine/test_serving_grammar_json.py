@@ -3,20 +3,13 @@
 import json
 from dataclasses import replace
 
-import numpy as np
 import pytest
+from tests.support.json_tokens import blank_table, json_tokenizer, write_json
 from tests.support.serving_cases import SERVED, case_label, serve
-from tests.support.tabular_engine import CHAT_TEMPLATE, run_all, text
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from tests.support.tabular_engine import run_all, text
 
-from leeway.backends.tabular import random_table
-from leeway.core.types import FinishReason, Grammar, Request, SamplingParams, TokenizerData
-from leeway.text.chat_template import ChatTemplate
-from leeway.text.tokenizer import Tokenizer as OurTokenizer
-from leeway.text.tokenizer import _byte_letters
+from leeway.core.types import FinishReason, Grammar, Request, SamplingParams
 
-CHARACTERS = ' \n{}[]":,-0123456789abxyz'
-END = len(CHARACTERS)
 SCHEMA = {
     "type": "object",
     "properties": {"a": {"type": "integer"}, "b": {"enum": ["x", "y z"]}},
@@ -27,34 +20,10 @@ GRAMMAR = Grammar("json_schema", json.dumps(SCHEMA), "response_format")
 every_law = pytest.mark.parametrize(("law", "drafter"), SERVED, ids=case_label)
 
 
-def json_tokenizer():
-    """Return a tokenizer whose tokens are single characters; the last one ends an answer."""
-    letters = {byte: letter for letter, byte in _byte_letters().items()}
-    vocab = {letters[ord(one)]: token for token, one in enumerate(CHARACTERS)}
-    raw = Tokenizer(models.BPE(vocab=vocab | {"<eos>": END}, merges=[]))
-    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    raw.decoder = decoders.ByteLevel()
-    raw.add_special_tokens([AddedToken("<eos>", special=True)])
-    return OurTokenizer(TokenizerData(raw.to_str(), CHAT_TEMPLATE, None, (END,)))
-
-
-def blank_table(seed):
-    """Every row gives nearly everything to white space."""
-    blanks = np.zeros(END + 1)
-    blanks[:2] = 0.45, 0.55
-    rows = random_table(END + 1, 1, seed=seed)
-    return {context: 0.05 * row + 0.95 * blanks for context, row in rows.items()}
-
-
 def make(law, drafter):
-    engine = serve(
-        law, drafter, blank_table(1), blank_table(2), context_len=400, capacity_tokens=4000
+    return write_json(
+        serve(law, drafter, blank_table(1), blank_table(2), context_len=400, capacity_tokens=4000)
     )
-    tokenizer = json_tokenizer()
-    parts = replace(
-        engine.parts, tokenizer=tokenizer, chat_template=ChatTemplate(CHAT_TEMPLATE, tokenizer)
-    )
-    return type(engine)(parts, engine.config)
 
 
 @every_law

@@ -13,11 +13,19 @@ from leeway.sampling.logprobs import MAX_TOP_LOGPROBS
 from leeway.server.body import read_json_object
 from leeway.server.choice_format import ChatFormat, CompletionFormat
 from leeway.server.fields import read_fields
-from leeway.server.order import Order, check_choices, make_outputs, read_order, send_answer
+from leeway.server.order import (
+    Order,
+    check_choices,
+    make_outputs,
+    read_order,
+    send_answer,
+    with_grammar,
+)
 from leeway.server.prompts import chat_prompt, completion_prompts, echo_text
 from leeway.server.sampling_fields import read_max_tokens, read_stop
 from leeway.server.schema import ChatFields, CompletionFields, SharedFields
 from leeway.server.state import ServerState
+from leeway.server.structured_fields import read_grammar
 
 
 async def chat_completions(http_request: HTTPRequest) -> ASGIApp:
@@ -27,6 +35,7 @@ async def chat_completions(http_request: HTTPRequest) -> ASGIApp:
     content = await read_json_object(http_request, state.max_body_bytes)
     fields = read_fields(content, ChatFields)
     order = replace(_order(state, fields), logprobs=_chat_logprobs(fields))
+    order = await with_grammar(state, order, read_grammar(fields))
     check_choices(1, fields.n)
     prompt = await asyncio.to_thread(chat_prompt, parts, fields.messages)
     shape = ChatFormat(
@@ -51,6 +60,7 @@ async def completions(http_request: HTTPRequest) -> ASGIApp:
     order = replace(
         _order(state, fields), logprobs=num_top, prompt_logprobs=num_top if fields.echo else None
     )
+    order = await with_grammar(state, order, read_grammar(fields))
     _check_best_of(fields)
     prompts = await asyncio.to_thread(completion_prompts, parts, fields.prompt)
     check_choices(len(prompts), fields.n)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
 import uuid
@@ -12,7 +13,7 @@ from starlette.types import ASGIApp
 
 from leeway.core.errors import RequestError
 from leeway.core.rng import choice_seed
-from leeway.core.types import Request, SamplingParams
+from leeway.core.types import Grammar, Request, SamplingParams
 from leeway.server.answer_format import AnswerFormat, ChoiceOutput
 from leeway.server.deltas import DeltaQueue
 from leeway.server.respond import StreamedAnswer, WholeAnswer
@@ -33,7 +34,7 @@ class Order:
         sampling: with the effective seed; its `max_tokens` counts only where `has_limit`.
         has_limit: whether the request says how many tokens may come; else the context does.
         num_choices: answers to each prompt.
-        logprobs, prompt_logprobs: see `core.types.Request`.
+        logprobs, prompt_logprobs, grammar: see `core.types.Request`.
         received_at: seconds of a monotonic clock.
     """
 
@@ -46,6 +47,7 @@ class Order:
     num_choices: int = 1
     logprobs: int | None = None
     prompt_logprobs: int | None = None
+    grammar: Grammar | None = None
 
 
 def read_order(
@@ -67,6 +69,18 @@ def read_order(
         is_stream=fields.stream,
         received_at=time.monotonic(),
     )
+
+
+async def with_grammar(state: ServerState, order: Order, grammar: Grammar | None) -> Order:
+    """Return the order of an answer in this form, once the form is compiled, on a thread.
+
+    Raises:
+        RequestError: it is malformed, or no answer of this model has this form.
+    """
+    if grammar is None:
+        return order
+    await asyncio.to_thread(state.engine().compile_grammar, grammar)
+    return replace(order, grammar=grammar)
 
 
 def check_choices(num_prompts: int, num_choices: int) -> None:
@@ -119,6 +133,7 @@ def _request(state: ServerState, order: Order, prompt: Sequence[int], index: int
         num_speculative_tokens=order.speculative.num_speculative_tokens,
         logprobs=order.logprobs,
         prompt_logprobs=order.prompt_logprobs,
+        grammar=order.grammar,
     )
 
 

@@ -13,13 +13,14 @@ from leeway.core.errors import RequestError
 from leeway.server.body import read_json_object
 from leeway.server.completions import check_top_logprobs
 from leeway.server.fields import FieldRules, convert, read_fields, refuse_unless_neutral
-from leeway.server.order import make_outputs, read_order, send_answer
+from leeway.server.order import make_outputs, read_order, send_answer, with_grammar
 from leeway.server.prompts import ROLES, chat_ids
 from leeway.server.responses_format import ResponsesFormat
 from leeway.server.sampling_fields import check_max_tokens, read_stop
 from leeway.server.schema import InputMessage, InputText, ResponseFields
 from leeway.server.service_protocol import ServedParts
 from leeway.server.state import ServerState
+from leeway.server.structured_fields import read_text_format
 
 RESPONSES_RULES = FieldRules(
     {
@@ -35,7 +36,6 @@ RESPONSES_RULES = FieldRules(
         "prompt": (),
         "reasoning": ({}, {"effort": "none"}),
         "store": (False,),
-        "text": ({}, {"format": {"type": "text"}}),
         "tool_choice": ("none", "auto"),
         "tools": ([],),
         "truncation": ("disabled",),
@@ -69,6 +69,7 @@ async def responses(http_request: HTTPRequest) -> ASGIApp:
         state, fields, max_tokens=fields.max_output_tokens, stop=read_stop(fields.stop)
     )
     order = replace(order, logprobs=_read_logprobs(fields))
+    order = await with_grammar(state, order, read_text_format(fields.text))
     prompt = await asyncio.to_thread(_prompt, parts, fields)
     shape = ResponsesFormat(
         model=order.model,

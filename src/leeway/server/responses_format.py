@@ -121,7 +121,7 @@ class ResponsesFormat(AnswerFormat):
             "reasoning": {"effort": None, "summary": None},
             "store": False,
             "temperature": fields.temperature,
-            "text": {"format": {"type": "text"}},
+            "text": fields.text or {"format": {"type": "text"}},
             "tool_choice": "none",
             "tools": [],
             "top_logprobs": fields.top_logprobs or 0,

@@ -41,6 +41,12 @@ class SharedFields(SamplingFields, kw_only=True, forbid_unknown_fields=True):
     max_tokens: int | None = None
     stop: str | list[str] = []
     stream_options: StreamOptions | None = None
+    response_format: dict[str, Any] | None = None
+    structured_outputs: dict[str, Any] | None = None
+    guided_json: str | dict[str, Any] | None = None
+    guided_regex: str | None = None
+    guided_grammar: str | None = None
+    guided_choice: list[str] | None = None
 
 
 class ChatFields(SharedFields, kw_only=True, forbid_unknown_fields=True):
@@ -61,6 +67,42 @@ class CompletionFields(SharedFields, kw_only=True, forbid_unknown_fields=True):
     best_of: int | None = None
 
 
+class ResponseFormat(msgspec.Struct, forbid_unknown_fields=True):
+    """The form that OpenAI's completions are asked for."""
+
+    type: str
+    json_schema: dict[str, Any] | None = None
+
+
+class JSONSchemaFormat(msgspec.Struct, forbid_unknown_fields=True):
+    """The schema under it; `strict` changes nothing: every schema is followed to the letter."""
+
+    name: str | None = None
+    schema: dict[str, Any] | None = None
+    description: str | None = None
+    strict: bool | None = None
+
+
+class TextFormat(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The schema as /v1/responses are asked for it."""
+
+    type: str
+    schema: dict[str, Any]
+    name: str | None = None
+    description: str | None = None
+    strict: bool | None = None
+
+
+class StructuredOutputs(msgspec.Struct, forbid_unknown_fields=True):
+    """The form that vLLM's clients ask for: one of them."""
+
+    json: str | dict[str, Any] | None = None
+    regex: str | None = None
+    grammar: str | None = None
+    choice: list[str] | None = None
+    json_object: bool | None = None
+
+
 class ResponseFields(SamplingFields, kw_only=True, forbid_unknown_fields=True):
     """POST /v1/responses."""
 
@@ -71,6 +113,7 @@ class ResponseFields(SamplingFields, kw_only=True, forbid_unknown_fields=True):
     include: list[str] = []
     top_logprobs: int | None = None
     stream_options: dict[str, Any] | None = None
+    text: dict[str, Any] | None = None
     metadata: dict[str, Any] = {}
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 from leeway.acceptance.base import Law
 from leeway.core.config import EngineConfig
 from leeway.core.receipt import Tally
-from leeway.core.types import Acceptance, OutputDelta, Request
+from leeway.core.types import Acceptance, Grammar, OutputDelta, Request
 
 ServiceState = Literal["loading", "ready", "draining", "failed", "stopped"]
 
@@ -139,6 +139,10 @@ class ServedEngine(Protocol):
 
     def build_law(self, acceptance: Acceptance | None) -> Law:
         """Return a law that can work here. Raises LawError."""
+        ...
+
+    def compile_grammar(self, grammar: Grammar) -> None:
+        """Compile a grammar ahead of its request; from any thread. Raises RequestError."""
         ...
 
     def law_of(self, request: Request) -> Law:

@@ -1,5 +1,5 @@
 # Every target implies set-up. Needed beforehand: Python 3.11 or newer (with venv), git, make; for the
-# tests with hostile programs bubblewrap, else they are skipped, aloud.
+# tests with hostile programs bubblewrap, for those of the page chromium, else they are skipped, aloud.
 PYTHON ?= python3
 MODEL ?= smollm2-135m-instruct
 BIN := .venv/bin

@@ -54,6 +54,22 @@ def test_usage_and_metrics_ride_the_last_chunk(client):
     assert last["metrics"] == whole["metrics"]
 
 
+def test_detailed_metrics_say_where_each_token_came_from(client):
+    chunks = [msgspec.json.decode(one) for one in frames(stream(client).text)[:-1]]
+    assert not any("provenance" in chunk["choices"][0] for chunk in chunks)
+    text = stream(client, speculative={"metrics": "detailed"}).text
+    choices = [msgspec.json.decode(one)["choices"][0] for one in frames(text)[:-1]]
+    told = [choice for choice in choices if "provenance" in choice]
+    assert [choice for choice in choices if choice["delta"].get("content")] == told
+    for choice in told:
+        assert "".join(one["text"] for one in choice["provenance"]) == choice["delta"]["content"]
+    pieces = [(one["text"], one["from"]) for choice in told for one in choice["provenance"]]
+    # Blocks of 1, 4, 4, 4 bytes; ö has two, of which the second completes it.
+    marks = ["recovered", *(["accepted"] * 3 + ["recovered"]) * 3]
+    shown = [(char, mark) for char, mark in zip("Hello, w\0örld", marks, strict=True)]
+    assert pieces == [one for one in shown if one[0] != "\0"]
+
+
 @pytest.mark.parametrize("options", [{"include_usage": False}, {"include_obfuscation": True}, {}])
 def test_no_usage_unless_asked_for(client, options):
     text = stream(client, stream_options=options).text

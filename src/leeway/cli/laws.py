@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from leeway.acceptance.base import Knob, LawInfo
 from leeway.cli.call import Call, Screen
@@ -21,20 +20,12 @@ def laws(call: Call) -> None:
     what it changed.
     """
     _, screen = call.resolve()
-    from leeway.acceptance.presets import PRESETS
     from leeway.acceptance.registry import law_infos
 
     if screen.is_json:
-        presets = [
-            {
-                "name": preset.name,
-                "law": preset.law,
-                "options": dict(preset.options),
-                "source": preset.source,
-            }
-            for preset in PRESETS
-        ]
-        screen.print_json({"laws": [law_dict(info) for info in law_infos()], "presets": presets})
+        from leeway.acceptance.listing import law_listing
+
+        screen.print_json(law_listing())
         return
     out = screen.out()
     if out.width >= _TABLE_WIDTH:
@@ -43,21 +34,6 @@ def laws(call: Call) -> None:
         _print_blocks(screen, law_infos())
     _print_words(screen, law_infos())
     _print_presets(screen)
-
-
-def law_dict(info: LawInfo) -> dict[str, Any]:
-    """Return what a law declares, ready for JSON; an unbounded end is None."""
-    return {
-        "name": info.name,
-        "guarantee": str(info.guarantee),
-        "summary": info.summary,
-        "formula": info.formula,
-        "options": [_knob_dict(knob) for knob in info.knobs],
-        "needs_draft_rows": info.needs_draft_rows,
-        "may_leave_support": info.may_leave_support,
-        "temperature_zero": info.temperature_zero,
-        "source": info.source,
-    }
 
 
 def describe_knob(knob: Knob) -> str:
@@ -75,21 +51,6 @@ def describe_knobs(knobs: Sequence[Knob]) -> list[str]:
     lines = [describe_knob(knob) for knob in knobs if not knob.choices]
     words = [f"{knob.name}={knob.default}" for knob in knobs if knob.choices]
     return [*lines, *([" ".join(words)] if words else [])]
-
-
-def _knob_dict(knob: Knob) -> dict[str, Any]:
-    return {
-        "name": knob.name,
-        "meaning": knob.meaning,
-        "default": knob.default,
-        "is_required": knob.is_required,
-        "low": knob.low if math.isfinite(knob.low) else None,
-        "high": knob.high if math.isfinite(knob.high) else None,
-        "low_open": knob.low_open,
-        "is_integer": knob.is_integer,
-        "choices": list(knob.choices),
-        "exact_end": knob.exact_end,
-    }
 
 
 def _describe_range(knob: Knob) -> str:

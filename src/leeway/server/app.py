@@ -11,6 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from leeway.acceptance.listing import law_listing
 from leeway.acceptance.registry import build_law
 from leeway.core.config import ServerConfig
 from leeway.core.errors import LeewayError
@@ -28,6 +29,7 @@ from leeway.server.health import PACKAGE_VERSION, health_body
 from leeway.server.law_ceiling import build_ceiling
 from leeway.server.messages import count_tokens, messages
 from leeway.server.metrics import ServerMetrics
+from leeway.server.page_files import show_page, show_page_file
 from leeway.server.request_id import RequestIdMiddleware
 from leeway.server.responses import responses
 from leeway.server.service_protocol import Service
@@ -94,6 +96,9 @@ def _routes() -> list[Route]:
         Route("/detokenize", detokenize, methods=["POST"]),
         Route("/v1/models", list_models, methods=["GET"]),
         Route("/v1/models/{model_id:path}", show_model, methods=["GET"]),
+        Route("/", show_page, methods=["GET"]),
+        Route("/page/{name}", show_page_file, methods=["GET"]),
+        Route("/laws", show_laws, methods=["GET"]),
         Route("/health", show_health, methods=["GET"]),
         Route("/metrics", show_metrics, methods=["GET"]),
         Route("/version", show_version, methods=["GET"]),
@@ -111,6 +116,11 @@ async def show_model(request: Request) -> Response:
     state: ServerState = request.app.state.server
     state.check_model(request.path_params["model_id"])
     return json_response(_model(state))
+
+
+async def show_laws(request: Request) -> Response:
+    """GET /laws: every law and preset, as `leeway laws --json` prints them."""
+    return json_response(law_listing())
 
 
 async def show_health(request: Request) -> Response:

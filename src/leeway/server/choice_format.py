@@ -15,6 +15,7 @@ from leeway.server.errors import error_body
 from leeway.server.logprobs_format import Columns, CompletionLogprobs, chat_logprobs
 from leeway.server.service_protocol import ServedTokenizer
 from leeway.server.sse import DONE, frame
+from leeway.text.provenance import ProvenanceText
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,11 +113,15 @@ class ChoiceFormat(AnswerFormat):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatFormat(ChoiceFormat):
-    """Bodies of /v1/chat/completions."""
+    """Bodies of /v1/chat/completions.
+
+    With detailed metrics each chunk of a stream says where its tokens came from.
+    """
 
     whole_object: str = field(init=False, default="chat.completion")
     chunk_object: str = field(init=False, default="chat.completion.chunk")
     id_prefix: str = field(init=False, default="chatcmpl-")
+    _origins: dict[int, ProvenanceText] = field(init=False, default_factory=dict)
 
     def opening_choice(self, index: int) -> dict[str, Any] | None:
         """Return the chunk that names the role."""
@@ -124,9 +129,11 @@ class ChatFormat(ChoiceFormat):
 
     def delta_choice(self, index: int, delta: OutputDelta) -> dict[str, Any] | None:
         """Return a chunk of content."""
+        provenance = self._provenance(index, delta) if self.is_detailed else None
         if not delta.text and not delta.logprobs:
             return None
-        return self._choice(index, {"content": delta.text}, entries=delta.logprobs)
+        choice = self._choice(index, {"content": delta.text}, entries=delta.logprobs)
+        return choice if provenance is None else choice | {"provenance": provenance}
 
     def finish_choice(self, index: int, reason: FinishReason) -> dict[str, Any]:
         """Return the last chunk, with an empty delta."""
@@ -144,6 +151,14 @@ class ChatFormat(ChoiceFormat):
             "logprobs": logprobs,
             "finish_reason": output.finish_reason,
         }
+
+    def _provenance(self, index: int, delta: OutputDelta) -> list[dict[str, str]]:
+        """Return the delta's text token by token; `plain` where no draft stood before a token."""
+        origins = self._origins.setdefault(index, ProvenanceText(self.tokenizer))
+        return [
+            {"text": piece.text, "from": "plain" if piece.is_plain else piece.provenance.value}
+            for piece in origins.pieces(delta)
+        ]
 
     def _choice(
         self,

@@ -77,7 +77,6 @@ def _send(request: Request, name: str) -> Response:
         "Content-Security-Policy": POLICY,
         "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "no-referrer",
-        "Cross-Origin-Opener-Policy": "same-origin",
     }
     known = request.headers.get("if-none-match", "").split(",")
     if file.tag in (one.strip().removeprefix("W/") for one in known):

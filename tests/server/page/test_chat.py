@@ -119,6 +119,7 @@ def test_a_reload_keeps_the_conversation_and_a_new_chat_forgets_it(browser, tabl
         assert page.locator(".answer").inner_text() == answer
         assert page.input_value("#law") == "medusa"
         assert page.input_value("#max-tokens") == "24"
+        assert (watch.bodies[0]["temperature"], watch.bodies[0]["max_tokens"]) == (0.8, 24)
         assert page.inner_text("#loss-mean") == loss != "–"
         ask(page, "abc")
         assert [one["content"] for one in watch.bodies[1]["messages"]] == [QUESTION, answer, "abc"]

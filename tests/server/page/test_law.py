@@ -22,6 +22,13 @@ def test_the_law_says_what_it_promises(browser, table_url):
         assert page.inner_text("#guarantee").startswith("Approximate: answers may differ")
         assert page.inner_text("#law-chip").split() == ["medusa", "approximate"]
         assert page.input_value("#knob-delta") == "0.3"
+        page.locator("summary").click()
+        for temperature, exact in (("0.8", "false"), ("0", "true")):
+            page.fill("#temperature", temperature)
+            page.press("#temperature", "Tab")
+            page.select_option("#law", "greedy_match")
+            assert page.inner_text("#guarantee").startswith("Exact at temperature 0")
+            assert page.get_attribute("#guarantee", "data-exact") == exact
         groups = page.eval_on_selector_all("#law optgroup", "all => all.map(one => one.label)")
         assert groups == ["Laws", "Settings of other systems", "Not allowed by this server"]
 

@@ -43,7 +43,7 @@ def test_every_control_has_a_name_and_news_are_announced(browser, table_url):
         nameless = page.evaluate("""() => [...document.querySelectorAll(
             "button, input, select, textarea, [role=img]")].filter(one => !(
             one.labels?.[0]?.textContent.trim() || one.getAttribute("aria-label")
-            || one.textContent.trim())).map(one => one.id)""")
+            || (one.tagName === "BUTTON" && one.textContent.trim()))).map(one => one.id)""")
         assert nameless == []
         for role, name in (("log", "Conversation"), ("region", "Chat")):
             assert page.get_by_role(role, name=name).count() == 1

@@ -74,7 +74,7 @@ function showLoss(receipts) {
   const losses = shown.map((receipt) => receipt.loss.total_variation_mean ?? 0);
   const largest = Math.max(0, ...losses);
   byId("loss").replaceChildren(...shown.map((receipt, index) => {
-    const exact = !receipt.drafted || isExact(receipt.guarantee);
+    const exact = !receipt.drafted || isExact(receipt.guarantee, receipt.temperature);
     const title = `${lawLine(receipt.law, receipt.options)}: ${number(losses[index], 3)}`;
     const column = el("span", { "data-exact": exact, title });
     column.style.setProperty("--share", `${largest ? (100 * losses[index]) / largest : 0}%`);

@@ -10,7 +10,11 @@ const WORDS = {
 };
 
 export const badgeOf = (guarantee) => WORDS[guarantee]?.[0] ?? guarantee;
-export const isExact = (guarantee) => guarantee !== "none";
+
+/** Return whether a guarantee holds at this temperature. */
+export function isExact(guarantee, temperature) {
+  return guarantee === "exact_distribution" || (guarantee === "exact_greedy" && temperature === 0);
+}
 
 let laws = new Map();
 let installed = null;
@@ -36,7 +40,7 @@ export function fillLaws(listing, health, listener) {
   const hasDrafts = health.drafter.engaged !== "none";
   byId("drafts").disabled = !hasDrafts;
   if (!hasDrafts) byId("drafts").checked = false;
-  byId("drafts").onchange = () => choose(values());
+  for (const id of ["drafts", "temperature"]) byId(id).onchange = () => choose(values());
   choose({ ...baseOf(select.value), ...(kept?.name === select.value ? kept.values : {}) });
 }
 
@@ -96,9 +100,10 @@ function show(law) {
   words.textContent = isPlain
     ? "Exact: plain decoding, one token a step; nothing is drafted and no law judges."
     : WORDS[guarantee][1];
-  words.dataset.exact = isExact(guarantee);
+  const exact = isExact(guarantee, Number(byId("temperature").value));
+  words.dataset.exact = exact;
   byId("law-summary").textContent = summaryOf(law);
-  const badge = el("span", { class: "badge", "data-exact": isExact(guarantee) }, badgeOf(guarantee));
+  const badge = el("span", { class: "badge", "data-exact": exact }, badgeOf(guarantee));
   const name = isPlain ? "no drafts" : law.name;
   byId("law-chip").replaceChildren(el("span", {}, name), badge);
   byId("law-chip").setAttribute("aria-label", `Acceptance law: ${name}, ${badgeOf(guarantee)}`);

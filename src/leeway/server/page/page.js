@@ -35,13 +35,19 @@ function askForKey(error) {
   byId("key").focus();
 }
 
+/** Return a field's number; an empty one leaves it to the server. */
+function numberIn(id) {
+  const { value } = byId(id);
+  return value === "" ? undefined : Number(value);
+}
+
 async function send() {
   const asked = byId("prompt").value.trim();
   if (!asked || running || byId("send").disabled) return;
   const body = {
     messages: messagesOf(turns, asked),
-    temperature: Number(byId("temperature").value),
-    max_tokens: Number(byId("max-tokens").value),
+    temperature: numberIn("temperature"),
+    max_tokens: numberIn("max-tokens"),
     speculative: speculative(),
   };
   for (const refused of document.querySelectorAll(".unanswered")) refused.remove();

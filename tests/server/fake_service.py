@@ -36,6 +36,9 @@ class ByteTokenizer:
 
 
 class PlainTemplate:
+    tool_dialect = None
+    reasons = False
+
     def render(self, messages, *, add_generation_prompt=True):
         if any("REFUSE" in message["content"] for message in messages):
             raise RequestError("the model's chat template refuses these messages", param="messages")

@@ -15,7 +15,7 @@ from leeway.text.tokenizer import Tokenizer as OurTokenizer
 from leeway.text.tokenizer import _byte_letters
 from tests.support.tabular_engine import CHAT_TEMPLATE
 
-CHARACTERS = ' \n{}[]":,-0123456789abxyz'
+CHARACTERS = ' \n{}[]":,-0123456789abcdefghijklmnopqrstuvwxyz<>/_'
 END = len(CHARACTERS)
 
 

@@ -78,12 +78,15 @@ class Grammar:
 
     Attributes:
         kind: how `text` is to be read.
-        text: a JSON schema, a regular expression, a grammar (Lark or GBNF), or a JSON list of
-            the answers to choose from.
+        text: a JSON schema, a regular expression, a grammar (Lark or GBNF), a JSON list of the
+            answers to choose from; or, for `calls`, a JSON object: `frames` are what one call may
+            be (`begin` and `end` around JSON of a `schema`), `between` stands between calls (null:
+            there is one), and where there is a `trigger`, text may come before each call, which
+            begins with it.
         param: the request's field that asked for it, which errors name.
     """
 
-    kind: Literal["json_schema", "regex", "grammar", "choice"]
+    kind: Literal["json_schema", "regex", "grammar", "choice", "calls"]
     text: str
     param: str = "grammar"
 

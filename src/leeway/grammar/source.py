@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import llguidance
 
@@ -26,6 +27,8 @@ def source_text(grammar: Grammar) -> str:
         return llguidance.LLMatcher.grammar_from_regex(grammar.text)
     if grammar.kind == "choice":
         return llguidance.LLMatcher.grammar_from_lark(_choice_lark(grammar))
+    if grammar.kind == "calls":
+        return llguidance.LLMatcher.grammar_from_lark(_calls_lark(json.loads(grammar.text)))
     try:
         return llguidance.grammar_from("grammar", grammar.text)
     except Exception as error:  # its reader of GBNF raises plain exceptions
@@ -67,3 +70,32 @@ def _choice_lark(grammar: Grammar) -> str:
     if not choices or not all(choices):
         raise refusal(grammar, "it has no choice, or an empty one")
     return "start: " + " | ".join(json.dumps(choice, ensure_ascii=False) for choice in choices)
+
+
+def _calls_lark(calls: dict[str, Any]) -> str:
+    """Return a grammar of calls, each a JSON value between fixed texts; see `core.types.Grammar`.
+
+    Where text may come first it is any text: from the trigger on it is a call.
+    """
+    trigger, frames = calls["trigger"], calls["frames"]
+    rules = []
+    for index, frame in enumerate(frames):
+        schema = {**frame["schema"], "x-guidance": {"whitespace_pattern": BLANKS}}
+        begin = frame["begin"].removeprefix(trigger or "")
+        rules += [
+            f"f{index}: {json.dumps(begin)} j{index} {json.dumps(frame['end'])}",
+            f"j{index}: %json {json.dumps(schema)}",
+        ]
+    if trigger is not None:
+        rules += [
+            "start: call* TEXT",
+            "call: trigger frame",
+            f"trigger[lazy]: TEXT {json.dumps(trigger)}",
+        ]
+        rules.append(r"TEXT: /(.|\n)*/")
+    elif calls["between"] is None:
+        rules.append("start: frame")
+    else:
+        rules.append(f"start: frame ({json.dumps(calls['between'])} frame)*")
+    rules.append("frame: " + " | ".join(f"f{index}" for index in range(len(frames))))
+    return "\n".join(rules)

@@ -11,6 +11,7 @@ import msgspec
 
 from leeway.core.types import FinishReason, OutputDelta, TokenLogprob
 from leeway.server.answer_format import AnswerFormat, ChoiceOutput
+from leeway.server.chat_reader import ChatReader
 from leeway.server.errors import error_body
 from leeway.server.logprobs_format import Columns, CompletionLogprobs, chat_logprobs
 from leeway.server.service_protocol import ServedTokenizer
@@ -116,7 +117,12 @@ class ChatFormat(ChoiceFormat):
     """Bodies of /v1/chat/completions.
 
     With detailed metrics each chunk of a stream says where its tokens came from.
+
+    Attributes:
+        readers: one for each choice, or none where answers are content alone.
     """
+
+    readers: Sequence[ChatReader] = ()
 
     whole_object: str = field(init=False, default="chat.completion")
     chunk_object: str = field(init=False, default="chat.completion.chunk")
@@ -128,20 +134,27 @@ class ChatFormat(ChoiceFormat):
         return self._choice(index, {"role": "assistant", "content": ""})
 
     def delta_choice(self, index: int, delta: OutputDelta) -> dict[str, Any] | None:
-        """Return a chunk of content."""
+        """Return a chunk of content, or of what the choice's reader finds in the text."""
         provenance = self._provenance(index, delta) if self.is_detailed else None
-        if not delta.text and not delta.logprobs:
+        news: dict[str, Any] = {"content": delta.text} if delta.text else {}
+        if self.readers:
+            is_last = delta.finish_reason is not None
+            news = self.readers[index].delta(delta.text, is_last=is_last)
+        if not news and not delta.logprobs:
             return None
-        choice = self._choice(index, {"content": delta.text}, entries=delta.logprobs)
+        choice = self._choice(index, news or {"content": ""}, entries=delta.logprobs)
         return choice if provenance is None else choice | {"provenance": provenance}
 
     def finish_choice(self, index: int, reason: FinishReason) -> dict[str, Any]:
         """Return the last chunk, with an empty delta."""
-        return self._choice(index, {}, reason)
+        return self._choice(index, {}, self._reason(index, reason))
 
     def whole_choice(self, index: int, output: ChoiceOutput) -> dict[str, Any]:
         """Return the assistant's message."""
-        message = {"role": "assistant", "content": output.text, "refusal": None}
+        if self.readers:
+            message = self.readers[index].message(output.text)
+        else:
+            message = {"role": "assistant", "content": output.text, "refusal": None}
         logprobs = None
         if self.has_logprobs:
             logprobs = chat_logprobs(self.tokenizer, output.logprobs)
@@ -149,8 +162,11 @@ class ChatFormat(ChoiceFormat):
             "index": index,
             "message": message,
             "logprobs": logprobs,
-            "finish_reason": output.finish_reason,
+            "finish_reason": self._reason(index, output.finish_reason),
         }
+
+    def _reason(self, index: int, reason: FinishReason | None) -> str | None:
+        return self.readers[index].finish_reason(reason) if self.readers else reason
 
     def _provenance(self, index: int, delta: OutputDelta) -> list[dict[str, str]]:
         """Return the delta's text token by token; `plain` where no draft stood before a token."""
@@ -163,8 +179,8 @@ class ChatFormat(ChoiceFormat):
     def _choice(
         self,
         index: int,
-        delta: dict[str, str],
-        reason: FinishReason | None = None,
+        delta: dict[str, Any],
+        reason: str | None = None,
         entries: Sequence[TokenLogprob] = (),
     ) -> dict[str, Any]:
         logprobs = chat_logprobs(self.tokenizer, entries) if entries else None

@@ -11,6 +11,7 @@ from starlette.types import ASGIApp
 from leeway.core.errors import RequestError
 from leeway.sampling.logprobs import MAX_TOP_LOGPROBS
 from leeway.server.body import read_json_object
+from leeway.server.chat_reader import make_readers
 from leeway.server.choice_format import ChatFormat, CompletionFormat
 from leeway.server.fields import read_fields
 from leeway.server.order import (
@@ -26,6 +27,7 @@ from leeway.server.sampling_fields import read_max_tokens, read_stop
 from leeway.server.schema import ChatFields, CompletionFields, SharedFields
 from leeway.server.state import ServerState
 from leeway.server.structured_fields import read_grammar
+from leeway.server.tool_fields import only_form, read_tools
 
 
 async def chat_completions(http_request: HTTPRequest) -> ASGIApp:
@@ -35,9 +37,14 @@ async def chat_completions(http_request: HTTPRequest) -> ASGIApp:
     content = await read_json_object(http_request, state.max_body_bytes)
     fields = read_fields(content, ChatFields)
     order = replace(_order(state, fields), logprobs=_chat_logprobs(fields))
-    order = await with_grammar(state, order, read_grammar(fields))
+    tools = read_tools(parts, fields)
+    order = await with_grammar(state, order, only_form(read_grammar(fields), tools))
+    if tools is not None and tools.stop:
+        sampling = order.sampling
+        order = replace(order, sampling=replace(sampling, stop=(*sampling.stop, *tools.stop)))
     check_choices(1, fields.n)
-    prompt = await asyncio.to_thread(chat_prompt, parts, fields.messages)
+    shown = None if tools is None else tools.shown
+    prompt = await asyncio.to_thread(chat_prompt, parts, fields.messages, shown)
     shape = ChatFormat(
         model=order.model,
         outputs=make_outputs(order, [prompt]),
@@ -46,6 +53,7 @@ async def chat_completions(http_request: HTTPRequest) -> ASGIApp:
         tokenizer=parts.tokenizer,
         has_usage=_has_usage(fields),
         has_logprobs=order.logprobs is not None,
+        readers=make_readers(parts, prompt, tools, fields.n),
     )
     return send_answer(state, order, [prompt], shape)
 

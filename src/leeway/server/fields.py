@@ -18,7 +18,6 @@ from leeway.core.errors import RequestError, did_you_mean
 IGNORED = frozenset(
     {
         "metadata",
-        "parallel_tool_calls",
         "prompt_cache_key",
         "prompt_cache_options",
         "prompt_cache_retention",
@@ -45,6 +44,7 @@ UNSUPPORTED: dict[str, tuple[Any, ...]] = {
     "length_penalty": (1, 1.0),
     "modalities": (["text"],),
     "moderation": (),
+    "parallel_tool_calls": (True, False),  # completions only
     "prediction": (),
     "prompt_logprobs": (),
     "reasoning_effort": ("none",),
@@ -53,7 +53,7 @@ UNSUPPORTED: dict[str, tuple[Any, ...]] = {
     "skip_special_tokens": (True,),
     "spaces_between_special_tokens": (True,),
     "suffix": ("",),
-    "tool_choice": ("none", "auto"),
+    "tool_choice": ("none", "auto"),  # completions only, as tools
     "tools": ([],),
     "top_logprobs": (0,),  # completions only
     "truncate_prompt_tokens": (),

@@ -7,31 +7,42 @@ from typing import Any
 
 from leeway.core.errors import RequestError
 from leeway.server.fields import convert
-from leeway.server.schema import Message, TextPart
-from leeway.server.service_protocol import ServedParts
+from leeway.server.schema import CallingMessage, Message, TextPart, ToolMessage
+from leeway.server.service_protocol import ServedParts, ServedTemplate
+from leeway.server.tool_messages import read_calls
 
 MAX_PROMPTS = 64
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 _EMPTY_IN_MESSAGES = ("annotations", "audio", "function_call", "refusal", "tool_calls")
 
 
-def chat_prompt(parts: ServedParts, messages: list[dict[str, Any]]) -> list[int]:
-    """Return the ids of a conversation, ready for the assistant's turn.
+def chat_prompt(
+    parts: ServedParts,
+    messages: list[dict[str, Any]],
+    tools: list[dict[str, Any]] | None = None,
+) -> list[int]:
+    """Return the ids of a conversation, ready for the assistant's turn; `tools` are shown in it.
 
     Raises:
         RequestError: a message is malformed, or the model's template refuses the conversation.
     """
-    return chat_ids(parts, render_chat(parts, messages))
+    return chat_ids(parts, render_chat(parts, messages, tools=tools))
 
 
 def render_chat(
-    parts: ServedParts, messages: list[dict[str, Any]], *, add_generation_prompt: bool = True
+    parts: ServedParts,
+    messages: list[dict[str, Any]],
+    *,
+    add_generation_prompt: bool = True,
+    tools: list[dict[str, Any]] | None = None,
 ) -> str:
     """Return the text of a conversation under the model's template. Raises RequestError."""
     if not messages:
         raise RequestError("messages is empty; send at least one", param="messages")
-    plain = [_read_message(raw, f"messages[{index}]") for index, raw in enumerate(messages)]
-    return parts.chat_template.render(plain, add_generation_prompt=add_generation_prompt)
+    template = parts.chat_template
+    plain = [_read_message(template, raw, f"messages[{i}]") for i, raw in enumerate(messages)]
+    shown = {} if tools is None else {"tools": tools}
+    return template.render(plain, add_generation_prompt=add_generation_prompt, **shown)
 
 
 def chat_ids(parts: ServedParts, text: str) -> list[int]:
@@ -107,24 +118,47 @@ def check_ids(parts: ServedParts, token_ids: Sequence[int], path: str) -> None:
             )
 
 
-def _read_message(raw: dict[str, Any], path: str) -> dict[str, str]:
+def _read_message(template: ServedTemplate, raw: dict[str, Any], path: str) -> dict[str, Any]:
     kept = {name: value for name, value in raw.items() if value is not None}
     for name in _EMPTY_IN_MESSAGES:
         if kept.get(name) == []:
             del kept[name]
-        elif name in kept:
+    calls_tools = template.tool_dialect is not None
+    role = kept.get("role")
+    if calls_tools and role == "tool":
+        tool = convert(kept, ToolMessage, path)
+        return {"role": "tool", "content": _read_content(tool.content, path)}
+    calls = kept.get("tool_calls") if calls_tools and role == "assistant" else None
+    allowed = {"tool_calls"} if calls is not None else set()
+    if template.reasons and role == "assistant":
+        allowed.add("reasoning_content")
+    for name in (*_EMPTY_IN_MESSAGES, "reasoning_content"):
+        if name in kept and name not in allowed:
             raise RequestError(
                 f"{path}.{name} is not supported by this server; leave it out",
                 param=f"{path}.{name}",
             )
-    message = convert(kept, Message, path)
+    message: Message | CallingMessage = (
+        convert(kept, Message, path) if calls is None else convert(kept, CallingMessage, path)
+    )
+    return _plain_message(message, path, calls_tools=calls_tools)
+
+
+def _plain_message(
+    message: Message | CallingMessage, path: str, *, calls_tools: bool
+) -> dict[str, Any]:
     if message.role not in ROLES:
-        known = ", ".join(sorted(ROLES))
+        known = ", ".join(sorted({*ROLES, "tool"} if calls_tools else ROLES))
+        hint = "" if calls_tools else " (tools are not supported by this model's template)"
         raise RequestError(
-            f"{path}.role is {message.role!r}; allowed: {known} (tools are not supported)",
-            param=f"{path}.role",
+            f"{path}.role is {message.role!r}; allowed: {known}{hint}", param=f"{path}.role"
         )
-    plain = {"role": ROLES[message.role], "content": _read_content(message.content, path)}
+    content = "" if message.content is None else _read_content(message.content, path)
+    plain: dict[str, Any] = {"role": ROLES[message.role], "content": content}
+    if isinstance(message, CallingMessage):
+        plain["tool_calls"] = read_calls(message.tool_calls, path)
+    if message.reasoning_content is not None:
+        plain["reasoning_content"] = message.reasoning_content
     if message.name is not None:
         plain["name"] = message.name
     return plain

@@ -56,6 +56,9 @@ class ChatFields(SharedFields, kw_only=True, forbid_unknown_fields=True):
     max_completion_tokens: int | None = None
     logprobs: bool = False
     top_logprobs: int | None = None
+    tools: list[dict[str, Any]] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    parallel_tool_calls: bool = True
 
 
 class CompletionFields(SharedFields, kw_only=True, forbid_unknown_fields=True):
@@ -158,6 +161,70 @@ class Message(msgspec.Struct, forbid_unknown_fields=True):
     role: str
     content: str | list[dict[str, Any]]
     name: str | None = None
+    reasoning_content: str | None = None
+
+
+class CallingMessage(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """An assistant's message that calls tools."""
+
+    role: str
+    tool_calls: list[dict[str, Any]]
+    content: str | list[dict[str, Any]] | None = None
+    name: str | None = None
+    reasoning_content: str | None = None
+
+
+class ToolMessage(msgspec.Struct, forbid_unknown_fields=True):
+    """What a tool answered; templates show it in order, so its call's id is not needed."""
+
+    role: str
+    content: str | list[dict[str, Any]]
+    tool_call_id: str | None = None
+    name: str | None = None
+
+
+class CalledFunction(msgspec.Struct, forbid_unknown_fields=True):
+    """What such a message calls."""
+
+    name: str
+    arguments: str = ""
+
+
+class MessageCall(msgspec.Struct, forbid_unknown_fields=True):
+    """One of its calls."""
+
+    function: CalledFunction
+    id: str | None = None
+    type: str = "function"
+
+
+class ToolFunction(msgspec.Struct, forbid_unknown_fields=True):
+    """A function that may be called; `strict` holds calls to its parameters."""
+
+    name: str
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class Tool(msgspec.Struct, forbid_unknown_fields=True):
+    """One of a chat's tools."""
+
+    type: str
+    function: ToolFunction
+
+
+class ChosenFunction(msgspec.Struct, forbid_unknown_fields=True):
+    """The function that must be called."""
+
+    name: str
+
+
+class ToolChoice(msgspec.Struct, forbid_unknown_fields=True):
+    """A choice that is more than a word."""
+
+    type: str
+    function: ChosenFunction | None = None
 
 
 class TextPart(msgspec.Struct, forbid_unknown_fields=True):

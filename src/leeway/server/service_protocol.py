@@ -12,6 +12,7 @@ from leeway.acceptance.base import Law
 from leeway.core.config import EngineConfig
 from leeway.core.receipt import Tally
 from leeway.core.types import Acceptance, Grammar, OutputDelta, Request
+from leeway.text.tool_calls.dialect import Dialect
 
 ServiceState = Literal["loading", "ready", "draining", "failed", "stopped"]
 
@@ -44,10 +45,24 @@ class ServedTokenizer(Protocol):
 class ServedTemplate(Protocol):
     """Turns a conversation into one text."""
 
+    @property
+    def tool_dialect(self) -> Dialect | None:
+        """How the model writes tool calls, if it does."""
+        ...
+
+    @property
+    def reasons(self) -> bool:
+        """Whether the model may think aloud before it answers."""
+        ...
+
     def render(
-        self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        add_generation_prompt: bool = True,
+        **extra: object,
     ) -> str:
-        """Return the prompt of a conversation."""
+        """Return the prompt of a conversation; `extra` are further variables of the template."""
         ...
 
 

@@ -19,7 +19,9 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from leeway.core.errors import RequestError
+from leeway.text import reasoning
 from leeway.text.tokenizer import Tokenizer
+from leeway.text.tool_calls.dialect import Dialect, find_dialect
 
 
 class ChatTemplate:
@@ -37,6 +39,16 @@ class ChatTemplate:
     def exists(self) -> bool:
         """Whether the model has a template, that is, can chat."""
         return self._source is not None
+
+    @property
+    def tool_dialect(self) -> Dialect | None:
+        """How the model writes tool calls; None where its template has no place for tools."""
+        return find_dialect(self._source)
+
+    @property
+    def reasons(self) -> bool:
+        """Whether the model may think aloud before it answers, by its template."""
+        return self._source is not None and reasoning.CLOSE in self._source
 
     def render(
         self,

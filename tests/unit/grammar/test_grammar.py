@@ -151,3 +151,33 @@ def test_each_grammar_is_compiled_once_and_the_oldest_forgotten(monkeypatch):
         compiler.compile(Grammar("regex", text))
         compiler.start(Grammar("regex", text))
     assert built == ["a", "b", "ab", "b"]
+
+
+def spell(state, text):
+    """Take a text token by token; return how much of it may come."""
+    for length, token_id in enumerate(encode(text)):
+        if not state.allowed_after(())[token_id]:
+            return length
+        state.advance([token_id])
+    return len(encode(text))
+
+
+CALLS = {"frames": [{"begin": "{1:", "schema": {"const": 1}, "end": "}"}], "between": " "}
+
+
+@pytest.mark.parametrize(
+    ("trigger", "between", "text", "length"),
+    [
+        (None, None, "{1:1}", 5),
+        (None, None, "{1:1} ", 5),
+        (None, " ", "{1:1} {1:1}", 11),
+        (None, " ", "b", 0),
+        ("{", None, "b:}a b", 6),
+        ("{", None, "b{1:1}b{1:1}", 12),
+        ("{", None, "b{a", 2),
+        ("{", None, "b{1:11", 5),
+    ],
+)
+def test_calls_hold_to_their_frames_from_the_trigger_on(trigger, between, text, length):
+    calls = {**CALLS, "trigger": trigger, "between": between}
+    assert spell(start("calls", json.dumps(calls)), text) == length

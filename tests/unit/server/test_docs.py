@@ -25,6 +25,7 @@ from leeway.server.tokenize import TOKENIZE_RULES
 PAGE = (Path(__file__).parents[3] / "docs" / "http.md").read_text(encoding="utf-8")
 NAMED = set(re.findall(r"`([a-z0-9_]+)(?:\{[a-z]+\})?`", PAGE))
 RECEIPT = Receipt("", {}, "", "", "", 1, 0, 0.0, Tally(), ()).speculative_metrics(detailed=True)
+OWN = {"echo", "top_logprobs", "tools", "tool_choice", "parallel_tool_calls"}
 KINDS = (
     ChatFields,
     CompletionFields,
@@ -52,7 +53,7 @@ def test_the_page_names_all(names):
 @pytest.mark.parametrize(
     ("route", "rules", "own"),
     [
-        ("**Refused by name there**", OPENAI, {"echo", "top_logprobs"}),
+        ("**Refused by name there**", OPENAI, OWN),
         ("**Responses** take", RESPONSES_RULES, set()),
         ("**Messages** take", MESSAGES_RULES, set()),
         ("**`/tokenize`** takes", TOKENIZE_RULES, set()),

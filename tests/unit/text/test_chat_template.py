@@ -133,6 +133,16 @@ def test_a_model_without_template() -> None:
     assert ChatTemplate("x", TOKENIZER).exists
 
 
+@pytest.mark.parametrize(
+    ("template", "reasons"),
+    [(CHAT_TEMPLATE, False), ("<think></think>{{ messages }}", True), (None, False)],
+)
+def test_what_a_template_says_of_its_model(template: str | None, reasons: bool) -> None:
+    one = ChatTemplate(template, TOKENIZER)
+    assert one.reasons is reasons
+    assert one.tool_dialect is None
+
+
 def test_names_of_absent_tokens_are_empty() -> None:
     bare = Tokenizer(TokenizerData(tiny_tokenizer_json(), None, None, ()))
     assert ChatTemplate("[{{ bos_token }}{{ eos_token }}]", bare).render([]) == "[]"

@@ -62,6 +62,8 @@ class RowPair:
             None means `target_probs`.
         threshold_draft_probs: likewise for the draft; None means `draft_probs`.
         target_entropies: [...], nats, of `target_probs` where somebody knows them already.
+        lossy_share: [...], by how much a law under limits may act at each position, in [0, 1];
+            None is 1. Other laws do not look at it.
     """
 
     target_probs: Array
@@ -69,6 +71,7 @@ class RowPair:
     threshold_target_probs: Array | None = None
     threshold_draft_probs: Array | None = None
     target_entropies: Array | None = None
+    lossy_share: Array | None = None
 
     def part(self, index: int | slice) -> RowPair:
         """Return the pair at one position of the leading axis, or at several."""

@@ -27,10 +27,12 @@ from leeway.core.config_acceptance import (
     resolve_acceptance,
 )
 from leeway.core.config_drafter import resolve_drafter, set_aside
+from leeway.core.config_limits import LIMIT_NAMES, limits_of
 from leeway.core.config_setting import ENV_PREFIX
 from leeway.core.config_settings import DEFAULT_MODEL, SETTINGS
 from leeway.core.config_values import DEFAULT_ORIGIN, Layer, Origin
 from leeway.core.errors import ConfigError, did_you_mean
+from leeway.core.limits import NO_LIMITS, Limits
 from leeway.core.types import Acceptance, SamplingParams
 
 WeightsName = Literal["int8", "int4", "16bit", "f32"]
@@ -87,6 +89,7 @@ class EngineConfig:
     draft_temperature: float = 1.0
     draft_cost: float | None = None
     acceptance: Acceptance = field(default_factory=Acceptance)
+    limits: Limits = NO_LIMITS
     cache_dir: Path = field(default_factory=default_cache_dir)
     origins: Mapping[str, Origin] = field(default_factory=_no_origins, compare=False, repr=False)
 
@@ -197,7 +200,7 @@ def engine_config(**settings: object) -> EngineConfig:
             raise ConfigError(f"unknown argument {name!r}{hint}; known are {allowed}")
         given[name] = _read(name, value, Origin("api", f"argument {name}"))
     if acceptance is not None:
-        law_names = [name for name in given if SETTINGS[name].group == "law"]
+        law_names = [name for name in given if _is_law(name)]
         if law_names:
             raise ConfigError(
                 f"argument acceptance and argument {law_names[0]} both choose a law; drop one",
@@ -226,7 +229,7 @@ def _read(name: str, raw: object, origin: Origin) -> Value:
 
 
 def _is_law(name: str) -> bool:
-    return SETTINGS[name].group == "law"
+    return SETTINGS[name].group == "law" and name not in LIMIT_NAMES
 
 
 def _law_layers(layers: Sequence[_Raw]) -> Iterator[dict[str, Value]]:
@@ -314,6 +317,7 @@ def _build(
         **{name: plain[name] for name in same_name},
         kv_memory_bytes=plain["kv_memory"],
         acceptance=chosen.acceptance,
+        limits=limits_of(plain),
         origins=MappingProxyType(origins),
     )
     server = ServerConfig(

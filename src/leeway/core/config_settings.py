@@ -8,6 +8,7 @@ errors and the resolver all read this table.
 from __future__ import annotations
 
 from leeway.core import config_values as read
+from leeway.core.config_limits import LIMIT_SETTINGS
 from leeway.core.config_setting import Setting
 from leeway.core.rng import MAX_SEED
 
@@ -365,5 +366,5 @@ _OUTPUT = (
 
 SETTINGS: dict[str, Setting] = {
     setting.name: setting
-    for setting in (*_MODEL, *_DRAFTING, *_LAW, *_SERVER, *_SAMPLING, *_OUTPUT)
+    for setting in (*_MODEL, *_DRAFTING, *_LAW, *LIMIT_SETTINGS, *_SERVER, *_SAMPLING, *_OUTPUT)
 }

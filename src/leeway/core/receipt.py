@@ -22,6 +22,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from leeway.core.limits import NO_LIMITS, Limits
+
 LawOption = float | int | str
 Number = TypeVar("Number", int, float)
 
@@ -157,7 +159,8 @@ class Receipt:
     `law`, `options`, `guarantee` and `verifier` are read from the law object that judged.
     `draft_temperature` is the multiple of the request's temperature at which drafts were drawn.
     `requested_law` is named where another one was asked for. `per_step` holds (drafted, accepted)
-    of each verify step in order.
+    of each verify step in order. `tv_spent` is what the delivered positions spent of total
+    variation under `limits`; None where the law had nothing to spend.
     """
 
     law: str
@@ -173,6 +176,8 @@ class Receipt:
     requested_law: str | None = None
     draft_length: str = "fixed"
     draft_temperature: float = 1.0
+    limits: Limits = NO_LIMITS
+    tv_spent: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the whole receipt with the project's own names."""
@@ -190,8 +195,31 @@ class Receipt:
             **self.tally.counts(),
             **self.tally.rates(),
             "loss": self.tally.loss(),
+            "limits": self._limits(),
             "prefill_s": self.tally.prefill_s,
             "decode_s": self.tally.decode_s,
+        }
+
+    def _limits(self) -> dict[str, Any] | None:
+        """Return the limits in force, what was spent under them and the bound that they give.
+
+        `tv_bound` bounds the total variation between the answer's law and the target's: 0 under an
+        exact law, None where no budget is set. Greedy decoding above temperature 0 has neither.
+        """
+        if not self.limits.is_active:
+            return None
+        budget, spent, bound = self.limits.tv_budget, self.tv_spent, None
+        if spent is not None:
+            bound = None if budget is None else min(1.0, budget)
+        elif self.guarantee != "exact_greedy" or self.temperature == 0:
+            spent = bound = 0.0
+        return {
+            "tv_budget": budget,
+            "tv_spent": spent,
+            "tv_bound": bound,
+            "exact_prefix": self.limits.exact_prefix,
+            "hard_support": self.limits.hard_support,
+            "phase": self.limits.phase,
         }
 
     def speculative_metrics(self, *, detailed: bool = False) -> dict[str, Any]:

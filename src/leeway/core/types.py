@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leeway.core.errors import LeewayError
+from leeway.core.limits import Limits
 from leeway.core.receipt import LawOption, Receipt
 
 FloatArray = NDArray[np.floating[Any]]
@@ -97,7 +98,7 @@ class Request:
 
     `logprobs` and `prompt_logprobs` ask for the log probabilities of output and prompt tokens, each
     with so many of the likeliest tokens; None asks for none. The answer has the form of `grammar`,
-    if there is one.
+    if there is one. `limits` None takes the engine's own.
     """
 
     request_id: str
@@ -108,6 +109,7 @@ class Request:
     logprobs: int | None = None
     prompt_logprobs: int | None = None
     grammar: Grammar | None = None
+    limits: Limits | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,9 @@ def commit(
             break
     if sequence.grammar is not None:
         sequence.grammar.advance(judgement.token_ids[:delivered])
+    if sequence.limit_state is not None:
+        charged = () if judgement.measures is None else judgement.measures.loss_tv
+        sequence.limit_state.advance(judgement.token_ids[:delivered], charged)
     _count(sequence, judgement, delivered)
     return OutputDelta(
         request_id=sequence.request.request_id,

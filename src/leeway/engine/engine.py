@@ -15,10 +15,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from leeway.acceptance.base import Guarantee, Law
+from leeway.acceptance.limits import limit_law
 from leeway.acceptance.registry import build_law
 from leeway.backends.base import Backend, ForwardOutput, SequenceInput
 from leeway.core.config import EngineConfig
 from leeway.core.errors import LeewayError, RequestError
+from leeway.core.limits import Limits
 from leeway.core.receipt import Receipt, Tally
 from leeway.core.rng import Coins, KeyedCoins
 from leeway.core.types import (
@@ -35,6 +37,7 @@ from leeway.drafters.base import Drafter, Observation
 from leeway.engine.commit import commit, read_only
 from leeway.engine.compatibility import check_draft_rows
 from leeway.engine.drafting import draft_blocks
+from leeway.engine.limits import check_limits, start_limits
 from leeway.engine.log_line import is_lossy, lossy_log_line
 from leeway.engine.logprobs import take_prompt_logprobs, with_logprobs
 from leeway.engine.prefix_cache import PrefixCache
@@ -149,7 +152,7 @@ class Engine:
                 "allowed: fewer stop_token_ids, or min_tokens 0",
                 param="min_tokens",
             )
-        self.build_law(request.acceptance)
+        check_limits(self.law_of(request), self.limits_of(request), request.sampling)
         self._scheduler.check_fits(request)
         if request.grammar is not None:
             check_beside_grammar(request.grammar, request.sampling)
@@ -165,7 +168,12 @@ class Engine:
 
     def law_of(self, request: Request) -> Law:
         """Return the law that will judge a request. Raises what `build_law` raises."""
-        return _engage(self.build_law(request.acceptance), request)
+        law = _engage(self.build_law(request.acceptance), request)
+        return limit_law(law, self.limits_of(request))
+
+    def limits_of(self, request: Request) -> Limits:
+        """Return how far a lossy law may go with a request."""
+        return self.config.limits if request.limits is None else request.limits
 
     def add(self, request: Request) -> None:
         """Queue a request.
@@ -178,9 +186,10 @@ class Engine:
         seed = request.sampling.seed
         seed = secrets.randbits(53) if seed is None else seed
         asked = request.num_speculative_tokens
+        law, limits = self.law_of(request), self.limits_of(request)
         sequence = Sequence(
             request=request,
-            law=self.law_of(request),
+            law=law,
             requested_law=(request.acceptance or self.config.acceptance).law,
             num_speculative_tokens=self.config.num_speculative_tokens if asked is None else asked,
             seed=seed,
@@ -190,6 +199,8 @@ class Engine:
             draft_length=self.draft_length,
             end_token_ids=self._end_ids(request.sampling),
             grammar=None if request.grammar is None else self._grammars.start(request.grammar),
+            limits=limits,
+            limit_state=start_limits(law, limits, self.parts.tokenizer, request),
         )
         self._sequences[request.request_id] = sequence
         self._scheduler.add(sequence)

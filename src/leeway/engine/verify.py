@@ -91,6 +91,8 @@ def judge(sequence: Sequence, draft: Draft, logits: FloatArray) -> Judgement:
         draft.raw_probs if law.reads_raw_rows else None,
         None if aligned.target_entropies is None else aligned.target_entropies[:-1],
     )
+    if sequence.limit_state is not None:
+        rows = sequence.limit_state.apply(law, rows, draft.token_ids, sequence.output_len)
     bonus_row, columns = aligned.target_probs[-1], aligned.draft_columns
     verdict = verify(law, rows, bonus_row, columns, sequence.coins, sequence.output_len)
     last = Provenance.BONUS if verdict.is_bonus else Provenance.RECOVERED

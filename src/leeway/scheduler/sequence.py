@@ -11,12 +11,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from leeway.acceptance.base import Law
+from leeway.core.limits import NO_LIMITS, Limits
 from leeway.core.receipt import Receipt, Tally
 from leeway.core.rng import Coins
 from leeway.core.types import FinishReason, Request, SamplingParams, TokenLogprob
 from leeway.grammar.state import GrammarState
 from leeway.sampling.penalties import History
 from leeway.scheduler.draft_length import DraftCounts, DraftLength
+from leeway.scheduler.limit_state import LimitState
 from leeway.text.detokenizer import Detokenizer
 from leeway.text.stop_strings import StopStrings
 
@@ -43,6 +45,7 @@ class Sequence:
         num_observed: of these, tokens whose hidden states the drafter was shown.
         end_token_ids: what may not be drawn before `min_tokens`; empty where there is none.
         grammar: what may come next; None leaves all.
+        limits: how far a lossy law may go, kept by `limit_state` (None: nothing to keep).
         stop_match: the stop string or stop token that ended the answer.
         prompt_logprobs: of the prompt tokens read so far, where asked for; None for the first.
         draft_length: decides below `num_speculative_tokens`, from `draft_counts`.
@@ -64,6 +67,8 @@ class Sequence:
     output_counts: Counter[int] = field(default_factory=Counter)
     end_token_ids: frozenset[int] = frozenset()
     grammar: GrammarState | None = None
+    limits: Limits = NO_LIMITS
+    limit_state: LimitState | None = None
     finish_reason: FinishReason | None = None
     stop_match: str | int | None = None
     prompt_logprobs: list[TokenLogprob | None] = field(default_factory=list)
@@ -152,4 +157,6 @@ class Sequence:
             requested_law=self.requested_law,
             draft_length="adaptive" if self.draft_length.is_adaptive else "fixed",
             draft_temperature=draft_temperature,
+            limits=self.limits,
+            tv_spent=None if self.limit_state is None else self.limit_state.spent,
         )

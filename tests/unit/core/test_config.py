@@ -15,6 +15,7 @@ from leeway.core.config import (
 )
 from leeway.core.config_settings import SETTINGS
 from leeway.core.errors import ConfigError
+from leeway.core.limits import Limits
 from leeway.core.types import Acceptance, SamplingParams
 
 
@@ -90,6 +91,12 @@ def test_every_setting_can_be_given_by_flag_environment_and_file(home, tmp_path,
         "request_timeout_s": "2.5",
         "allow_laws": "clip,typical",
         "api_key": "k",
+        "tv_budget": "0.1",
+        "exact_prefix": "2",
+        "hard_support": "true",
+        "phase": "reasoning",
+        "phase_begin": "[T]",
+        "phase_end": "[/T]",
         "max_tokens": "7",
         "temperature": "0.5",
         "top_k": "20",
@@ -119,6 +126,18 @@ def test_every_setting_can_be_given_by_flag_environment_and_file(home, tmp_path,
     layers = [config.values[name].origin.layer for config in (by_flag, by_env, by_file)]
     assert values[0] == values[1] == values[2] != resolve(environ=home).values[name].value
     assert layers == ["flag", "env", "file"]
+
+
+def test_limits_stay_in_force_whichever_layer_chooses_the_law(home, tmp_path):
+    file = "tv_budget = 0.2\nphase = 'reasoning'\nexact_prefix = 3\n"
+    flags = {"law": "clip", "law_option": ["c1=2"], "exact_prefix": "4"}
+    limits = resolved(home, tmp_path, flags=flags, file=file).engine.limits
+    assert limits == Limits(tv_budget=0.2, exact_prefix=4, phase="reasoning")
+    assert engine_config(law="clip", law_option={"c1": 2}, hard_support=True).limits == Limits(
+        hard_support=True
+    )
+    acceptance = Acceptance("clip", {"c1": 2})
+    assert engine_config(acceptance=acceptance, tv_budget=1).limits.tv_budget == 1
 
 
 def test_toml_types_are_taken_as_they_are(home, tmp_path):

@@ -48,7 +48,12 @@ def error_of(response, status):
             "is 21; allowed: 0 to 20",
         ),
         ({"echo": True}, "echo", "invalid_request_error", "echo is not supported on this route"),
-        ({"tools": [{}]}, "tools", "invalid_request_error", "tools is not supported"),
+        (
+            {"tools": [{"type": "function", "function": {"name": "f"}}]},
+            "tools",
+            "invalid_request_error",
+            "tools are not supported by the chat template",
+        ),
         ({"messages": []}, "messages", "invalid_request_error", "messages is empty"),
         (
             {"messages": [{"role": "user", "content": "REFUSE"}]},

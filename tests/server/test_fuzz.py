@@ -64,6 +64,12 @@ CONVERSATIONS = st.lists(
     | VALUES,
     max_size=3,
 )
+SCHEMAS = VALUES | st.dictionaries(
+    st.sampled_from(["type", "enum", "const", "minimum", "pattern", "$ref", "anyOf", "x-guidance"]),
+    st.sampled_from(["string", "integer", "#", "a+", ["a"], [{"type": "string"}], {}]) | VALUES,
+    max_size=3,
+)
+REGEXES = TEXTS | st.sampled_from(["a+", "[a-c]{2}", "(a|b)*", "(?i)A", "a{9999}", "(a{999}){999}"])
 PLAUSIBLE = {
     "messages": CONVERSATIONS,
     "input": CONVERSATIONS | TEXTS,
@@ -78,6 +84,27 @@ PLAUSIBLE = {
             "metrics": st.sampled_from(["summary", "detailed", "x"]),
         },
     ),
+    "guided_json": SCHEMAS,
+    "guided_regex": REGEXES,
+    "guided_grammar": TEXTS | st.sampled_from(['start: "a"*', 'root ::= "a" | root', "start: x"]),
+    "guided_choice": st.lists(TEXTS, max_size=3),
+    "response_format": st.fixed_dictionaries(
+        {"type": st.sampled_from(["text", "json_object", "json_schema", "x"])},
+        optional={"json_schema": st.fixed_dictionaries({"schema": SCHEMAS}) | VALUES},
+    ),
+    "structured_outputs": st.fixed_dictionaries(
+        {}, optional={"json": SCHEMAS, "regex": REGEXES, "choice": st.lists(TEXTS, max_size=2)}
+    ),
+    "tools": st.lists(
+        st.fixed_dictionaries(
+            {
+                "type": st.just("function"),
+                "function": st.fixed_dictionaries({"name": TEXTS, "parameters": SCHEMAS}),
+            }
+        ),
+        max_size=2,
+    ),
+    "tool_choice": st.sampled_from(["none", "auto", "required", "x"]) | VALUES,
     "n": st.integers(0, 4),
     "logit_bias": st.dictionaries(st.sampled_from(["0", "4", "5", "-1", "a"]), NUMBERS, max_size=3),
     "stop": TEXTS | st.lists(TEXTS, max_size=18),

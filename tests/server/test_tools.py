@@ -214,7 +214,7 @@ BAD = {
         "tools[0].function.name",
         "is 'a b'; allowed",
     ),
-    "choice": ({"tool_choice": "any"}, "tool_choice", 'is "any"; allowed'),
+    "choice": ({"tool_choice": "any"}, "tool_choice", "is 'any'; allowed"),
     "choice-other": ({"tool_choice": CHOSEN}, "tool_choice", "'other'; allowed: one of tools"),
     "choice-kind": ({"tool_choice": {"type": "custom"}}, "tool_choice", "allowed: 'none'"),
     "no-tools": ({"tools": [], "tool_choice": "required"}, "tool_choice", "with tools"),

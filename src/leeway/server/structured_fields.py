@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Literal
-
-import msgspec
 
 from leeway.core.errors import RequestError
 from leeway.core.types import Grammar
@@ -97,7 +96,7 @@ def _plain(asked: ResponseFormat, path: str) -> Grammar | None:
 def _schema(schema: dict[str, Any] | None, path: str) -> Grammar:
     if schema is None:
         return Grammar("json_schema", _ANY_OBJECT, path)
-    return Grammar("json_schema", msgspec.json.encode(schema).decode(), path)
+    return Grammar("json_schema", json.dumps(schema), path)
 
 
 def _structured_outputs(raw: dict[str, Any] | None) -> Grammar | None:
@@ -140,7 +139,7 @@ def _text(kind: Literal["regex", "grammar"], path: str, text: str | None) -> Gra
 def _choice(path: str, choices: list[str] | None) -> Grammar | None:
     if choices is None:
         return None
-    return Grammar("choice", msgspec.json.encode(choices).decode(), path)
+    return Grammar("choice", json.dumps(choices, ensure_ascii=False), path)
 
 
 def _only(asked: list[Grammar | None]) -> Grammar | None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from typing import Any
-
-import msgspec
 
 from leeway.core.errors import RequestError
 from leeway.core.types import Grammar
@@ -103,7 +102,7 @@ def _read_choice(raw: str | dict[str, Any] | None, names: list[str]) -> str | Ch
     elif raw in ("none", "auto") or (raw == "required" and names):
         return raw
     raise RequestError(
-        f"tool_choice is {msgspec.json.encode(raw).decode()}; allowed: 'none', 'auto', and with "
+        f"tool_choice is {raw!r}; allowed: 'none', 'auto', and with "
         "tools 'required' or {'type': 'function', 'function': {'name': NAME}}",
         param="tool_choice",
     )
@@ -124,7 +123,7 @@ def _calls(
         for one in functions
     ]
     calls = {"frames": dialect.frames(named), "trigger": trigger, "between": between}
-    return Grammar("calls", msgspec.json.encode(calls).decode(), "tools")
+    return Grammar("calls", json.dumps(calls), "tools")
 
 
 def only_form(form: Grammar | None, tools: ToolUse | None) -> Grammar | None:

@@ -54,7 +54,7 @@ def test_schemas_are_read_wherever_they_stand(fields, param, schema):
     [
         ({"guided_regex": "a+"}, Grammar("regex", "a+", "guided_regex")),
         ({"guided_grammar": 'root ::= "a"'}, Grammar("grammar", 'root ::= "a"', "guided_grammar")),
-        ({"guided_choice": ["a", "b"]}, Grammar("choice", '["a","b"]', "guided_choice")),
+        ({"guided_choice": ["a", "b"]}, Grammar("choice", '["a", "b"]', "guided_choice")),
         (
             {"structured_outputs": {"regex": "a"}},
             Grammar("regex", "a", "structured_outputs.regex"),

@@ -7,6 +7,7 @@ what may come next and rescaled. What may come next is found here from the list 
 import itertools
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -163,6 +164,37 @@ def test_t12_a_state_that_keeps_rejected_drafts_is_caught(monkeypatch):
     engine = make(Acceptance(), "draft_model")
     found = run_all(engine, *(ask(f"r{seed}", seed=seed, temperature=1.5) for seed in range(9)))
     assert any(deltas[-1].finish_reason is FinishReason.ERROR for deltas in found.values())
+
+
+THOUGHT_OPEN, THOUGHT_CLOSE = 4, 5
+THOUGHTS = (0, 5, 0, 1, 5, 2, 0, 5, 0)
+THINKING = (random_table(6, 1, seed=53), random_table(6, 1, seed=54))
+
+
+@every_law
+def test_t12_the_form_begins_behind_the_reasoning_in_the_middle_of_a_block(law, drafter):
+    begun = replace(LOOPS, thought_close=THOUGHT_CLOSE)
+    asked = [
+        ask("", one, seed=seed, max_tokens=70)
+        for seed in range(8)
+        for one in (begun, replace(begun, thought_open=THOUGHT_OPEN))
+    ]
+    asked = [
+        replace(one, request_id=f"{index}", prompt_token_ids=THOUGHTS)
+        for index, one in enumerate(asked)
+    ]
+    engine = serve(law, drafter, *THINKING, eos_token_id=END)
+    inside_blocks = 0
+    for deltas in run_all(engine, *asked).values():
+        ids = token_ids(deltas)
+        is_begun = int(deltas[0].request_id) % 2 == 0
+        if is_begun or ids[0] == THOUGHT_OPEN:
+            inside_blocks += any(THOUGHT_CLOSE in delta.token_ids[:-1] for delta in deltas)
+            ids = ids[ids.index(THOUGHT_CLOSE) + 1 :]
+        assert deltas[-1].finish_reason is FinishReason.STOP
+        assert ids[-1] == END and END not in ids[:-1]
+        assert re.fullmatch(LOOPS.text, "".join("abc?<>"[token] for token in ids[:-1]))
+    assert inside_blocks > 0 or drafter == "none"
 
 
 def test_logprobs_are_those_of_the_raw_row():

@@ -80,6 +80,9 @@ class FakeEngine:
     def build_law(self, acceptance):
         return self.law if acceptance is None else build_law(acceptance)
 
+    def compile_grammar(self, grammar):
+        self.compiled = grammar
+
     def law_of(self, request):
         return self.build_law(request.acceptance)
 

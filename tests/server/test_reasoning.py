@@ -6,7 +6,7 @@ import pytest
 
 from leeway.text.tool_calls.dialect import HERMES
 from tests.server.conftest import client_of, frames
-from tests.server.fake_service import FakeService, PlainTemplate
+from tests.server.fake_service import ByteTokenizer, FakeService, PlainTemplate
 
 ASK = {"messages": [{"role": "user", "content": "Why?"}]}
 TOOL = {"type": "function", "function": {"name": "f"}}
@@ -100,3 +100,27 @@ def test_other_models_have_no_such_field():
     refused = client.post("/v1/chat/completions", json={"messages": [answer]})
     assert refused.status_code == 400
     assert refused.json()["error"]["param"] == "messages[0].reasoning_content"
+
+
+class TagTokenizer(ByteTokenizer):
+    def encode(self, text, *, add_special=True):
+        tags = {"<think>": [1], "</think>": [2]}
+        return tags.get(text) or super().encode(text)
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "prompt", "tokens"),
+    [
+        (TagTokenizer(), "assistant: ", (1, 2)),
+        (TagTokenizer(), "assistant: <think>\n", (None, 2)),
+        (ByteTokenizer(), "assistant: ", (None, None)),
+    ],
+    ids=["model-opens", "prompt-opens", "no-such-tokens"],
+)
+def test_t12_a_form_begins_behind_the_reasoning(service, client, tokenizer, prompt, tokens):
+    service.engine.parts.tokenizer = tokenizer
+    service.engine.parts.chat_template.prompt = prompt
+    whole(client, guided_regex="a")
+    grammar = service.requests[-1].grammar
+    assert (grammar.thought_open, grammar.thought_close) == tokens
+    assert service.engine.compiled == grammar

@@ -108,7 +108,7 @@ def test_logprobs_where_included(client):
         ({"prompt": {"id": "p"}}, "prompt"),
         ({"tools": [{"type": "web_search"}]}, "tools"),
         ({"reasoning": {"effort": "high"}}, "reasoning"),
-        ({"text": {"format": {"type": "json_object"}}}, "text"),
+        ({"text": {"format": {"type": "yaml"}}}, "text.format.type"),
         ({"truncation": "auto"}, "truncation"),
         ({"include": ["file_search_call.results"]}, "include"),
         ({"top_logprobs": 3}, "top_logprobs"),

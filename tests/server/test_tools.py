@@ -41,7 +41,6 @@ class ToolTemplate(PlainTemplate):
 def service():
     service = FakeService()
     service.engine.parts.chat_template = ToolTemplate()
-    service.engine.compile_grammar = lambda grammar: None
     return service
 
 

@@ -85,11 +85,15 @@ class Grammar:
             there is one), and where there is a `trigger`, text may come before each call, which
             begins with it.
         param: the request's field that asked for it, which errors name.
+        thought_close: the token behind which the form begins, where reasoning may come first.
+        thought_open: the token with which reasoning begins; None where the prompt has begun it.
     """
 
     kind: Literal["json_schema", "regex", "grammar", "choice", "calls"]
     text: str
     param: str = "grammar"
+    thought_close: int | None = None
+    thought_open: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,7 @@ class GrammarCompiler:
         if matcher.is_error():
             raise refusal(grammar, matcher.get_error())
         state = GrammarState(matcher, vocabulary.eos_token_ids, len(vocabulary.tokens), grammar)
-        state.check_next(())
+        state.check_begins()
         return state
 
     def _load(self, grammar: Grammar) -> tuple[Vocabulary, llguidance.LLTokenizer]:

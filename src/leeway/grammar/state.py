@@ -4,12 +4,14 @@ In: the tokens of an answer as they are committed, and tokens drafted behind the
 of a block the tokens that may come there. Rows behind drafted tokens are those of a copy that went
 ahead; the committed state never does, so that a rejected draft leaves nothing to undo. An end token
 is allowed exactly where the grammar may stop; text that must come may come only in the tokens that
-the tokenizer itself would write it in.
+the tokenizer itself would write it in. Where reasoning may come first, it is free but for end
+tokens, and the grammar begins behind the token that closes it, in the middle of a block or not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import llguidance
 import numpy as np
@@ -19,6 +21,8 @@ from leeway.core.types import Draft, FloatArray, Grammar, IntArray
 from leeway.grammar.source import refusal
 
 BoolArray = NDArray[np.bool_]
+
+Part = Literal["start", "thought", "form"]
 
 _NOTHING = "no token of this model's vocabulary can come next"
 
@@ -41,16 +45,22 @@ class GrammarState:
         self._ahead = matcher
         self._ahead_ids: tuple[int, ...] = ()
         self._known: dict[tuple[int, ...], BoolArray | None] = {}
+        self._part: Part = "form"
+        if grammar.thought_close is not None:
+            self._part = "thought" if grammar.thought_open is None else "start"
 
     def copy(self) -> GrammarState:
         """Return a state at the same place that goes its own way."""
         matcher = self._committed.deep_copy()
-        return GrammarState(matcher, self._ends, self._vocab_size, self._grammar)
+        state = GrammarState(matcher, self._ends, self._vocab_size, self._grammar)
+        state._part = self._part
+        return state
 
     def advance(self, token_ids: Sequence[int]) -> None:
         """Take committed tokens; mutates the state. What is wrong shows when a row is asked for."""
         self._known, self._ahead_ids = {}, ()
-        for token_id in token_ids:
+        self._part, form_ids = self._follow(tuple(token_ids))
+        for token_id in form_ids:
             if token_id in self._ends:
                 break
             self._committed.consume_token(token_id)
@@ -67,8 +77,13 @@ class GrammarState:
         key = tuple(draft_ids)
         if key not in self._known:
             is_ended = bool(key) and key[-1] in self._ends
-            self._known[key] = None if is_ended else self._read(self._matcher_after(key))
+            self._known[key] = None if is_ended else self._allowed(*self._follow(key))
         return self._known[key]
+
+    def check_begins(self) -> None:
+        """Raise RequestError where no token of the form itself may come first."""
+        if not self._read(self._committed).any():
+            raise refusal(self._grammar, _NOTHING)
 
     def check_next(self, draft_ids: Sequence[int]) -> BoolArray | None:
         """Return `allowed_after`. Raises RequestError where nothing may come."""
@@ -126,6 +141,31 @@ class GrammarState:
             if allowed is None or not allowed[token_id]:
                 return Draft(draft.token_ids[:index])
         return draft
+
+    def _follow(self, token_ids: tuple[int, ...]) -> tuple[Part, tuple[int, ...]]:
+        """Return which part of the answer comes behind these tokens, and those of its form."""
+        part = self._part
+        for index, token_id in enumerate(token_ids):
+            if part == "form":
+                return part, token_ids[index:]
+            if part == "start":
+                if token_id != self._grammar.thought_open:
+                    return "form", token_ids[index:]
+                part = "thought"
+            elif token_id == self._grammar.thought_close:
+                part = "form"
+        return part, ()
+
+    def _allowed(self, part: Part, form_ids: tuple[int, ...]) -> BoolArray:
+        if part == "thought":
+            allowed = np.ones(self._vocab_size, dtype=bool)
+            allowed[list(self._ends)] = False
+            return allowed
+        allowed = self._read(self._matcher_after(form_ids))
+        if part == "start":
+            assert self._grammar.thought_open is not None
+            allowed[self._grammar.thought_open] = True
+        return allowed
 
     def _matcher_after(self, draft_ids: tuple[int, ...]) -> llguidance.LLMatcher:
         """Return a matcher that has read the drafted tokens, going on from the last one asked for.

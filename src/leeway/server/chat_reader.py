@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from leeway.core.types import FinishReason
+from leeway.core.types import FinishReason, Grammar
 from leeway.server.service_protocol import ServedParts
 from leeway.server.tool_fields import ToolUse
-from leeway.text.reasoning import ReasoningSplit, begins_inside
+from leeway.text.reasoning import CLOSE, OPEN, ReasoningSplit, begins_inside
 from leeway.text.tool_calls.hermes import HermesCalls
 from leeway.text.tool_calls.pieces import CallPiece, Pieces, joined_calls
 
@@ -107,7 +108,7 @@ def make_readers(
     reasons = parts.chat_template.reasons
     if not reasons and tools is None:
         return []
-    is_inside = reasons and begins_inside(parts.tokenizer.decode(prompt[-8:], with_special=True))
+    is_inside = reasons and _is_inside(parts, prompt)
     return [
         ChatReader(
             ReasoningSplit(is_inside=is_inside) if reasons else None,
@@ -115,3 +116,25 @@ def make_readers(
         )
         for _ in range(num_choices)
     ]
+
+
+def behind_reasoning(
+    parts: ServedParts, prompt: Sequence[int], form: Grammar | None
+) -> Grammar | None:
+    """Return the form as one that begins behind the reasoning, where the model may reason.
+
+    The tags must be tokens of their own; else the form begins at once.
+    """
+    if form is None or not parts.chat_template.reasons:
+        return form
+    opening = parts.tokenizer.encode(OPEN, add_special=False)
+    closing = parts.tokenizer.encode(CLOSE, add_special=False)
+    if len(opening) != 1 or len(closing) != 1:
+        return form
+    thought_open = None if _is_inside(parts, prompt) else opening[0]
+    return replace(form, thought_close=closing[0], thought_open=thought_open)
+
+
+def _is_inside(parts: ServedParts, prompt: Sequence[int]) -> bool:
+    """Return whether the prompt ends within reasoning: its last tokens say so."""
+    return begins_inside(parts.tokenizer.decode(prompt[-8:], with_special=True))

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp
 from leeway.core.errors import RequestError
 from leeway.sampling.logprobs import MAX_TOP_LOGPROBS
 from leeway.server.body import read_json_object
-from leeway.server.chat_reader import make_readers
+from leeway.server.chat_reader import behind_reasoning, make_readers
 from leeway.server.choice_format import ChatFormat, CompletionFormat
 from leeway.server.fields import read_fields
 from leeway.server.order import (
@@ -38,13 +38,14 @@ async def chat_completions(http_request: HTTPRequest) -> ASGIApp:
     fields = read_fields(content, ChatFields)
     order = replace(_order(state, fields), logprobs=_chat_logprobs(fields))
     tools = read_tools(parts, fields)
-    order = await with_grammar(state, order, only_form(read_grammar(fields), tools))
+    form = only_form(read_grammar(fields), tools)
     if tools is not None and tools.stop:
         sampling = order.sampling
         order = replace(order, sampling=replace(sampling, stop=(*sampling.stop, *tools.stop)))
     check_choices(1, fields.n)
     shown = None if tools is None else tools.shown
     prompt = await asyncio.to_thread(chat_prompt, parts, fields.messages, shown)
+    order = await with_grammar(state, order, behind_reasoning(parts, prompt, form))
     shape = ChatFormat(
         model=order.model,
         outputs=make_outputs(order, [prompt]),

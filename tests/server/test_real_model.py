@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import openai
 import pytest
 
@@ -60,3 +62,28 @@ def test_a_seed_gives_one_text_and_a_lossy_law_says_what_it_cost(client):
     assert (receipt["law"], receipt["guarantee"], receipt["seed"]) == ("typical", "none", 5)
     assert receipt["positions_decided"] == receipt["accepted"] + receipt["resampled"] > 0
     assert 0 <= receipt["loss"]["total_variation_mean"] <= receipt["loss"]["total_variation_max"]
+
+
+def test_t12_a_schema_holds_real_text_to_its_form_under_exact_and_lossy_laws(client):
+    schema = {
+        "type": "object",
+        "properties": {"animal": {"type": "string", "maxLength": 20}, "legs": {"type": "integer"}},
+        "required": ["animal", "legs"],
+        "additionalProperties": False,
+    }
+    form = {"type": "json_schema", "json_schema": {"name": "animal", "schema": schema}}
+    plain = {"speculative": {"num_speculative_tokens": 0}}
+    texts = []
+    for extra in ({}, plain, {"speculative": {"law": "medusa"}}):
+        answer = ask(client, response_format=form, max_tokens=80, extra_body=extra)
+        assert answer.choices[0].finish_reason == "stop"
+        found = json.loads(answer.choices[0].message.content)
+        assert set(found) == {"animal", "legs"} and isinstance(found["legs"], int)
+        texts.append(answer.choices[0].message.content)
+    assert texts[0] == texts[1]
+
+
+def test_t20_a_model_without_a_place_for_tools_refuses_them(client):
+    tool = {"type": "function", "function": {"name": "f"}}
+    with pytest.raises(openai.BadRequestError, match="tools are not supported by the chat"):
+        ask(client, tools=[tool])

@@ -33,6 +33,7 @@ BUDGET = Limits(tv_budget=0.12)
 PREFIX = Limits(exact_prefix=2)
 SUPPORT = Limits(hard_support=True)
 PHASE = Limits(phase="reasoning", phase_begin="b", phase_end="a")
+OPENED = Limits(phase="reasoning", phase_begin="a", phase_end="b")
 ALL = Limits(0.15, 2, hard_support=True, phase="reasoning", phase_begin="b", phase_end="a")
 LEAVING = [
     Acceptance("ensemble", {"weight": 0.5}),
@@ -78,11 +79,11 @@ def is_open(limits, output):
         return False
     if limits.phase == "all":
         return True
-    inside = chr(ord("a") + PROMPT[-1]) == limits.phase_begin
-    for token in output:
-        letter = chr(ord("a") + token)
-        inside = letter != limits.phase_end if inside else letter == limits.phase_begin
-    return inside
+    letters = "".join(chr(ord("a") + token) for token in (*PROMPT, *output))
+    behind_prompt = letters[len(PROMPT) :]
+    if letters[len(PROMPT) - 1] == limits.phase_begin:
+        return limits.phase_end not in behind_prompt
+    return behind_prompt.startswith(limits.phase_begin) and limits.phase_end not in behind_prompt
 
 
 def emitted_row(law, target, draft, limits, *, may_act, left):
@@ -118,7 +119,9 @@ def limited_product(table, draft_table, acceptance, limits, max_tokens, warp=lam
     return product, mean_spent
 
 
-@pytest.mark.parametrize("limits", [BUDGET, PREFIX, PHASE], ids=["budget", "prefix", "phase"])
+@pytest.mark.parametrize(
+    "limits", [BUDGET, PREFIX, PHASE, OPENED], ids=["budget", "prefix", "phase", "opened"]
+)
 @pytest.mark.parametrize("verifier", ["token", "block"])
 @pytest.mark.parametrize("acceptance", LOSSY, ids=label)
 def test_every_law_keeps_its_limits_as_documented(acceptance, verifier, limits):

@@ -8,10 +8,11 @@ from typing import Any
 from leeway.acceptance.base import Knob, LawInfo
 from leeway.acceptance.presets import PRESETS
 from leeway.acceptance.registry import law_infos
+from leeway.core.config_limits import LIMIT_SETTINGS
 
 
 def law_listing() -> dict[str, Any]:
-    """Return `laws`, each with what it declares, and `presets`."""
+    """Return `laws`, each with what it declares, `presets`, and the `limits` on lossy laws."""
     presets = [
         {
             "name": preset.name,
@@ -21,7 +22,9 @@ def law_listing() -> dict[str, Any]:
         }
         for preset in PRESETS
     ]
-    return {"laws": [_law_dict(info) for info in law_infos()], "presets": presets}
+    limits = [{"name": one.name, "meaning": one.meaning} for one in LIMIT_SETTINGS]
+    laws = [_law_dict(info) for info in law_infos()]
+    return {"laws": laws, "presets": presets, "limits": limits}
 
 
 def _law_dict(info: LawInfo) -> dict[str, Any]:

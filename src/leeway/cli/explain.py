@@ -12,6 +12,7 @@ from leeway.cli.laws import describe_knob
 from leeway.cli.options import LAW_NAME, takes_settings
 from leeway.core.config_values import law_options
 from leeway.core.errors import LawError
+from leeway.core.limits import Limits
 from leeway.core.receipt import LawOption
 from leeway.core.types import Acceptance
 
@@ -32,7 +33,7 @@ EXAMPLE_OPTIONS: Mapping[str, Mapping[str, LawOption]] = {
 _ROWS_METAVAR = "P,P,…"
 
 
-@takes_settings()
+@takes_settings(only=("hard_support",))
 def explain(
     call: Call,
     law: Annotated[str, LAW_NAME],
@@ -58,21 +59,24 @@ def explain(
     For each token: whether it is kept without a coin, the probability to accept it, the row drawn
     from on rejection, and the row that is emitted in the end.
     """
-    _, screen = call.resolve()
+    config, screen = call.resolve()
     from leeway.acceptance.explain import explain as explain_law
+    from leeway.acceptance.limits import limit_law
     from leeway.acceptance.registry import build_law
 
     options = _read_options(law_option)
     is_example = not options and law in EXAMPLE_OPTIONS
     if is_example:
         options = dict(EXAMPLE_OPTIONS[law])
-    built = build_law(Acceptance(law, options))
+    is_hard = config.engine.limits.hard_support
+    built = limit_law(build_law(Acceptance(law, options)), Limits(hard_support=is_hard))
     facts = explain_law(built, _row(target_probs, "target_probs"), _row(draft_probs, "draft_probs"))
+    facts |= {"options_are_an_example": is_example, "hard_support": is_hard}
     if screen.is_json:
-        screen.print_json({**facts, "options_are_an_example": is_example})
+        screen.print_json(facts)
         return
     knobs = [describe_knob(knob) for knob in built.info.knobs]
-    _print(screen, facts, knobs, is_example=is_example)
+    _print(screen, facts, knobs)
 
 
 def _read_options(given: list[str] | None) -> dict[str, LawOption]:
@@ -94,7 +98,7 @@ def _row(given: str | None, name: str) -> list[float] | None:
         ) from None
 
 
-def _print(screen: Screen, facts: dict[str, Any], knobs: list[str], *, is_example: bool) -> None:
+def _print(screen: Screen, facts: dict[str, Any], knobs: list[str]) -> None:
     from rich.table import Table
 
     out = screen.out()
@@ -109,7 +113,10 @@ def _print(screen: Screen, facts: dict[str, Any], knobs: list[str], *, is_exampl
     about.add_row("source", facts["source"])
     if knobs:
         about.add_row("options", "\n".join(knobs))
-    about.add_row("here", (options or "no options") + (" (an example)" if is_example else ""))
+    example = " (an example)" if facts["options_are_an_example"] else ""
+    about.add_row("here", (options or "no options") + example)
+    if facts["hard_support"]:
+        about.add_row("limit", "hard support: no token that the target gives nothing")
     out.print(about)
     out.print()
     out.print(_row_table(facts))

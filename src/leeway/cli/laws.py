@@ -34,6 +34,7 @@ def laws(call: Call) -> None:
         _print_blocks(screen, law_infos())
     _print_words(screen, law_infos())
     _print_presets(screen)
+    _print_limits(screen)
 
 
 def describe_knob(knob: Knob) -> str:
@@ -130,6 +131,21 @@ def _print_presets(screen: Screen) -> None:
     for preset in PRESETS:
         options = ", ".join(f"{key}={value}" for key, value in preset.options.items())
         table.add_row(preset.name, f"{preset.law} with {options}", preset.source)
+    out = screen.out()
+    out.print()
+    out.print(table)
+
+
+def _print_limits(screen: Screen) -> None:
+    from rich.table import Table
+
+    from leeway.core.config_limits import LIMIT_SETTINGS
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("limit on any law", no_wrap=True)
+    table.add_column("meaning")
+    for setting in LIMIT_SETTINGS:
+        table.add_row(setting.flag, setting.meaning)
     out = screen.out()
     out.print()
     out.print(table)

@@ -131,6 +131,7 @@ def _request(state: ServerState, order: Order, prompt: Sequence[int], index: int
         sampling=replace(sampling, max_tokens=max_tokens, seed=seed),
         acceptance=order.speculative.acceptance,
         num_speculative_tokens=order.speculative.num_speculative_tokens,
+        limits=order.speculative.limits,
         logprobs=order.logprobs,
         prompt_logprobs=order.prompt_logprobs,
         grammar=order.grammar,

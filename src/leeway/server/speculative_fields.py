@@ -3,7 +3,8 @@
     {"law": NAME, "num_speculative_tokens": N, "metrics": LEVEL, "options": {KNOB: VALUE}}
 
 Knobs may stand beside `law` or inside `options`. Naming no law, or the server's own, starts from
-the options in force; another law, or a preset, starts from its own.
+the options in force; another law, or a preset, starts from its own. Beside them stand the limits of
+`limit_fields`.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from typing import Any, NoReturn
 from leeway.acceptance.base import LawInfo
 from leeway.core.config import EngineConfig
 from leeway.core.errors import LawError, RequestError, did_you_mean
+from leeway.core.limits import Limits
 from leeway.core.receipt import LawOption
 from leeway.core.types import Acceptance
 from leeway.server.law_ceiling import LawCeiling
+from leeway.server.limit_fields import LIMIT_FIELDS, read_limits
 from leeway.server.service_protocol import ServedEngine
 
-_OWN = ("law", "num_speculative_tokens", "options", "metrics")
+_OWN = ("law", "num_speculative_tokens", "options", "metrics", *LIMIT_FIELDS)
 _LEVELS = ("summary", "detailed")
 
 
@@ -32,6 +35,7 @@ class SpeculativeFields:
     acceptance: Acceptance | None = None
     num_speculative_tokens: int | None = None
     is_detailed: bool = False
+    limits: Limits | None = None
 
 
 def read_speculative(
@@ -50,7 +54,12 @@ def read_speculative(
     if level not in _LEVELS:
         _refuse("metrics", level, " or ".join(repr(one) for one in _LEVELS))
     num_tokens = _read_num_tokens(given, engine.config)
-    return SpeculativeFields(_read_law(given, engine, ceiling), num_tokens, level == "detailed")
+    return SpeculativeFields(
+        acceptance=_read_law(given, engine, ceiling),
+        num_speculative_tokens=num_tokens,
+        is_detailed=level == "detailed",
+        limits=read_limits(given, engine.config.limits),
+    )
 
 
 def _read_law(

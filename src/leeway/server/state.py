@@ -76,6 +76,7 @@ class ServerState:
                 "backend": {name: settings[name] for name in settings if name not in _SIZES},
                 "law": engine.law.info.name,
                 "options": dict(engine.law.options),
+                "limits": engine.config.limits,
                 "drafter": engine.parts.drafter.name,
                 "head": {name: head[name] for name in head if name not in _SIZES},
                 "draft_model": engine.config.draft_model,

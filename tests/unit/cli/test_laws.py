@@ -37,6 +37,8 @@ def test_json_has_every_column_of_the_table(leeway):
     assert delta["high"] is None
     assert {"source", "formula", "temperature_zero", "may_leave_support"} <= set(typical)
     assert [preset["name"] for preset in report["presets"]] == [p.name for p in PRESETS]
+    limits = ["tv_budget", "exact_prefix", "hard_support", "phase", "phase_begin", "phase_end"]
+    assert [limit["name"] for limit in report["limits"]] == limits
 
 
 @pytest.mark.parametrize(
@@ -103,3 +105,16 @@ def test_bad_questions(leeway, words, parts):
     outcome = leeway("explain", *words)
     assert outcome.code == 2 and outcome.out == ""
     assert all(part in outcome.err for part in parts), outcome.err
+
+
+def test_hard_support_is_shown_at_work(leeway):
+    rows = ("--target-probs", "0.7,0.3,0", "--draft-probs", "0.1,0.4,0.5")
+    free = json.loads(leeway("explain", "ensemble", *rows, "--json").out)
+    assert free["emitted_probs"] == pytest.approx([0.4, 0.35, 0.25])
+    assert free["kl_divergence"] is None
+    hard = json.loads(leeway("explain", "ensemble", *rows, "--hard-support", "--json").out)
+    assert hard["emitted_probs"] == pytest.approx([0.65, 0.35, 0])
+    assert hard["total_variation"] == pytest.approx(0.05)
+    assert not hard["may_leave_support"]
+    shown = leeway("explain", "ensemble", *rows, "--hard-support").out
+    assert "hard support: no token that the target gives nothing" in shown

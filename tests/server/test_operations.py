@@ -153,6 +153,14 @@ def test_health_when_ready(client):
         },
         "engaged": [],
         "allowed_per_request": ["block", "greedy_match", "rejection", "sample_match"],
+        "limits": {
+            "tv_budget": None,
+            "exact_prefix": 0,
+            "hard_support": False,
+            "phase": "all",
+            "phase_begin": "<think>",
+            "phase_end": "</think>",
+        },
     }
     assert body["drafter"] == {
         "requested": "auto",

@@ -15,6 +15,7 @@ from leeway.bench.part_clock import PartClock
 from leeway.bench.ready_arm import ReadyArm, ready_arms
 from leeway.core.config import DrafterName, EngineConfig, Origin
 from leeway.core.errors import ConfigError
+from leeway.core.limits import NO_LIMITS
 from leeway.core.types import Acceptance
 from leeway.drafters.base import Drafter
 from leeway.engine.load import OnProgress, build_drafter, choose_head, load_engine
@@ -38,7 +39,8 @@ def load_arms(
     """Load the target and make every arm ready.
 
     Args:
-        config: of the target and of the drafters' files; its own law and drafter are not used.
+        config: of the target and of the drafters' files; its own law, limits and drafter are not
+            used.
         specs: at least one.
         on_progress: as `load_engine`.
 
@@ -48,7 +50,8 @@ def load_arms(
     _check_draft_model(config, specs)
     _check_used(config, specs)
     files = open_model(config.model, cache_dir=config.cache_dir, on_progress=on_progress)
-    bare = replace(config, drafter="none", draft_model=None, head=None, acceptance=Acceptance())
+    bare = replace(config, drafter="none", draft_model=None, head=None)
+    bare = replace(bare, acceptance=Acceptance(), limits=NO_LIMITS)
     # Arms read the same prompts again and again: each must read them itself.
     engine = load_engine(replace(bare, prefix_cache="off"), on_progress)
     facts: dict[str, Mapping[str, Any]] = {}

@@ -25,6 +25,10 @@ def receipt_line(receipt: Receipt) -> str:
         parts.append(f"loss TV {_number(loss['total_variation_mean'], 4)} mean")
     else:
         parts.append("nothing drafted")
+    if receipt.tv_spent is not None:
+        budget = receipt.limits.tv_budget
+        limit = "" if budget is None else f" of tv_budget {budget:g}"
+        parts.append(f"TV spent {receipt.tv_spent:.4f}{limit}")
     return f"[receipt] {'; '.join(parts)}; seed {receipt.seed}"
 
 

@@ -43,11 +43,19 @@ def lossy_log_line(receipt: Receipt, request_id: str) -> str:
         "loss_kl_mean": _show(loss["kl_mean"]),
         "loss_kl_max": _show(loss["kl_max"]),
         "outside_support": tally.num_outside_support,
+        **_limits(receipt),
         "drafter": receipt.drafter,
         "request": request_id,
     }
     shown = " ".join(f"{name}={value}" for name, value in fields.items())
     return f"[{_tag(receipt.law)}] NOT distribution-exact; {shown}"
+
+
+def _limits(receipt: Receipt) -> dict[str, str]:
+    """Return what was spent and might have been; nothing where no limit is set."""
+    if receipt.tv_spent is None:
+        return {}
+    return {"tv_spent": _show(receipt.tv_spent), "tv_budget": _show(receipt.limits.tv_budget)}
 
 
 def _tag(law: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
@@ -82,6 +83,7 @@ def _acceptance(
         "installed": installed,
         "engaged": engaged,
         "allowed_per_request": list(ceiling.allowed),
+        "limits": asdict(config.engine.limits),
     }
 
 

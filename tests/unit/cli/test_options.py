@@ -17,6 +17,9 @@ def typed(*words):
 @pytest.mark.parametrize("name", [n for n, s in SETTINGS.items() if s.group != "output"])
 def test_every_setting_is_a_flag_taken_as_typed(name):
     setting = SETTINGS[name]
+    if setting.is_switch:
+        assert typed(setting.flag) == {name: True}
+        return
     assert typed(setting.flag, "-x=1") == {name: ["-x=1"] if setting.is_list else "-x=1"}
 
 

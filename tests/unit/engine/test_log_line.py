@@ -1,9 +1,12 @@
 """The log line of a lossy request: prefix by law, and every number of the receipt."""
 
+from dataclasses import replace
+
 import pytest
 
 from leeway.acceptance.base import Guarantee
 from leeway.acceptance.registry import law_infos
+from leeway.core.limits import Limits
 from leeway.core.receipt import Receipt, Tally
 from leeway.engine.log_line import is_lossy, lossy_log_line
 
@@ -73,3 +76,14 @@ def test_only_a_law_without_guarantee_is_lossy():
     assert [is_lossy(receipt(guarantee=one)) for one in Guarantee] == [
         one is Guarantee.NONE for one in Guarantee
     ]
+
+
+def test_limits_are_named_where_something_was_to_be_spent():
+    plain = receipt()
+    assert "tv_spent" not in lossy_log_line(plain, "r1")
+    limited = replace(plain, limits=Limits(tv_budget=0.5), tv_spent=0.25)
+    assert "outside_support=0 tv_spent=0.2500 tv_budget=0.5000 drafter=" in lossy_log_line(
+        limited, "r1"
+    )
+    prefixed = replace(plain, limits=Limits(exact_prefix=2), tv_spent=0.0)
+    assert "tv_spent=0.0000 tv_budget=none" in lossy_log_line(prefixed, "r1")

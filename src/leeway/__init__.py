@@ -6,6 +6,7 @@ Python interface:
     LLM              a model ready to decode
     SamplingParams   how tokens are drawn
     Acceptance       which law judges drafted tokens
+    Limits           where and how far a lossy law may go
     laws()           what laws there are
 """
 
@@ -13,13 +14,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from leeway.core.limits import Limits
 from leeway.core.types import Acceptance, SamplingParams
 
 if TYPE_CHECKING:
     from leeway.acceptance.base import LawInfo
     from leeway.llm import LLM, Completion
 
-__all__ = ["LLM", "Acceptance", "Completion", "SamplingParams", "laws"]
+__all__ = ["LLM", "Acceptance", "Completion", "Limits", "SamplingParams", "laws"]
 
 
 def laws() -> tuple[LawInfo, ...]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from leeway.core.config import EngineConfig, engine_config
 from leeway.core.errors import ConfigError, RequestError
+from leeway.core.limits import Limits
 from leeway.core.receipt import Receipt
 from leeway.core.types import (
     Acceptance,
@@ -125,12 +126,13 @@ class LLM:
         *,
         logprobs: int | None = None,
         prompt_logprobs: int | None = None,
+        limits: Limits | None = None,
     ) -> list[Completion]:
         """Continue raw prompts (text or token ids), all at once, in the order given.
 
         `logprobs` and `prompt_logprobs` ask for log probabilities under the target's raw rows, of
         output and prompt tokens, with so many of the likeliest tokens; with `max_tokens` 0 the
-        prompts are only read.
+        prompts are only read. `limits` None takes the engine's own.
 
         Raises:
             RequestError: a parameter is out of range or a prompt cannot fit; none was started.
@@ -138,7 +140,9 @@ class LLM:
         each = [prompts] if isinstance(prompts, str) else prompts
         sampling = sampling or SamplingParams()
         requests = [
-            self._request(self.encode(prompt), sampling, acceptance, logprobs, prompt_logprobs)
+            self._request(
+                self.encode(prompt), sampling, acceptance, limits, logprobs, prompt_logprobs
+            )
             for prompt in each
         ]
         return self._complete(requests)
@@ -150,10 +154,11 @@ class LLM:
         acceptance: Acceptance | None = None,
         *,
         logprobs: int | None = None,
+        limits: Limits | None = None,
     ) -> Completion:
-        """Answer a conversation; `logprobs` as in `generate`."""
+        """Answer a conversation; `logprobs` and `limits` as in `generate`."""
         prompt = self.encode_messages(messages)
-        request = self._request(prompt, sampling or SamplingParams(), acceptance, logprobs)
+        request = self._request(prompt, sampling or SamplingParams(), acceptance, limits, logprobs)
         return self._complete([request])[0]
 
     def stream(
@@ -203,11 +208,12 @@ class LLM:
         self._numbers = itertools.count()
         self._inboxes: dict[str, deque[OutputDelta]] = {}
 
-    def _request(
+    def _request(  # noqa: PLR0917
         self,
         prompt: tuple[int, ...],
         sampling: SamplingParams,
         acceptance: Acceptance | None,
+        limits: Limits | None,
         logprobs: int | None = None,
         prompt_logprobs: int | None = None,
     ) -> Request:
@@ -218,6 +224,7 @@ class LLM:
             acceptance,
             logprobs=logprobs,
             prompt_logprobs=prompt_logprobs,
+            limits=limits,
         )
 
     def _complete(self, requests: Sequence[Request]) -> list[Completion]:

@@ -26,7 +26,8 @@ from leeway.acceptance.base import RowPair
 from leeway.acceptance.registry import build_law
 from leeway.core.errors import LawError
 from leeway.core.limits import Limits
-from leeway.core.types import Acceptance
+from leeway.core.types import Acceptance, SamplingParams
+from leeway.llm import LLM
 from leeway.scheduler.limit_state import LimitState
 
 BUDGET = Limits(tv_budget=0.12)
@@ -341,3 +342,18 @@ def test_greedy_decoding_above_temperature_0_can_keep_no_limit_by_position():
     said = run_all(engine, request)["a"][-1].receipt.to_dict()["limits"]
     assert said["tv_spent"] is None
     assert said["tv_bound"] is None
+
+
+def test_python_asks_for_limits_by_call():
+    table, draft_table = tables(3)
+    law = Acceptance("ensemble", {"weight": 0.1})
+    engine = make_engine(table, drafter="draft_model", draft_table=draft_table, acceptance=law)
+    llm, sampling = LLM.from_engine(engine), SamplingParams(max_tokens=20, seed=1)
+    free, limited = (
+        llm.generate([PROMPT], sampling, limits=limits)[0].receipt.to_dict()
+        for limits in (None, Limits(tv_budget=0.2))
+    )
+    assert free["limits"] is None
+    assert limited["limits"]["tv_spent"] == pytest.approx(0.2)
+    chat = llm.chat([{"role": "user", "content": "ab"}], sampling, limits=Limits(exact_prefix=20))
+    assert chat.receipt.to_dict()["limits"]["tv_spent"] == 0

@@ -106,7 +106,8 @@ def test_count_tokens_is_the_prompts_length(client, service):
     [
         ({"max_tokens": None}, "missing required field max_tokens"),
         ({"max_tokens": -1}, "max_tokens is -1; allowed: 0"),
-        ({"tools": [{"name": "x"}]}, "tools is not supported on this route"),
+        ({"tools": [{"name": "x"}]}, "tools[0]: object missing required field input_schema"),
+        ({"tools": [{"name": "x", "input_schema": {}}]}, "tools are not supported by the chat"),
         ({"thinking": {"type": "enabled", "budget_tokens": 5}}, "thinking is not supported"),
         ({"messages": []}, "messages is empty"),
         ({"messages": [{"role": "system", "content": "x"}]}, "messages[0].role is 'system'"),
@@ -199,9 +200,9 @@ def test_official_client_counts(official):
 
 
 def test_official_client_raises_errors(official, live):
-    with pytest.raises(anthropic.BadRequestError, match="tools is not supported"):
+    with pytest.raises(anthropic.BadRequestError, match="missing required field input_schema"):
         official.messages.create(
-            model=MODEL, messages=MESSAGES, max_tokens=5, extra_body={"tools": [{}]}
+            model=MODEL, messages=MESSAGES, max_tokens=5, extra_body={"tools": [{"name": "x"}]}
         )
     with pytest.raises(anthropic.NotFoundError):
         official.messages.create(model="other", messages=MESSAGES, max_tokens=5)

@@ -27,7 +27,7 @@ from leeway.server.sampling_fields import read_max_tokens, read_stop
 from leeway.server.schema import ChatFields, CompletionFields, SharedFields
 from leeway.server.state import ServerState
 from leeway.server.structured_fields import read_grammar
-from leeway.server.tool_fields import only_form, read_tools
+from leeway.server.tool_fields import only_form, read_tools, with_stop
 
 
 async def chat_completions(http_request: HTTPRequest) -> ASGIApp:
@@ -39,9 +39,7 @@ async def chat_completions(http_request: HTTPRequest) -> ASGIApp:
     order = replace(_order(state, fields), logprobs=_chat_logprobs(fields))
     tools = read_tools(parts, fields)
     form = only_form(read_grammar(fields), tools)
-    if tools is not None and tools.stop:
-        sampling = order.sampling
-        order = replace(order, sampling=replace(sampling, stop=(*sampling.stop, *tools.stop)))
+    order = with_stop(order, tools)
     check_choices(1, fields.n)
     shown = None if tools is None else tools.shown
     prompt = await asyncio.to_thread(chat_prompt, parts, fields.messages, shown)

@@ -25,7 +25,7 @@ class MessagesFormat(AnswerFormat):
     def opening(self) -> bytes:
         """Return the start of the message and of its one content block."""
         block = {"type": "text", "text": ""}
-        return _event("message_start", message=self._message([])) + _event(
+        return named_event("message_start", message=self._message([])) + named_event(
             "content_block_start", index=0, content_block=block
         )
 
@@ -34,17 +34,17 @@ class MessagesFormat(AnswerFormat):
         if not delta.text:
             return b""
         text = {"type": "text_delta", "text": delta.text}
-        return _event("content_block_delta", index=0, delta=text)
+        return named_event("content_block_delta", index=0, delta=text)
 
     def closing(self) -> bytes:
         """Return the end of the block, the reason with usage and metrics, and the end."""
-        delta = self._end()
-        usage = self._usage()
-        return (
-            _event("content_block_stop", index=0)
-            + _event("message_delta", delta=delta, usage=usage, metrics=self.metrics())
-            + _event("message_stop")
-        )
+        return named_event("content_block_stop", index=0) + self._closing_message()
+
+    def _closing_message(self) -> bytes:
+        delta, usage = self._end(), self._usage()
+        return named_event(
+            "message_delta", delta=delta, usage=usage, metrics=self.metrics()
+        ) + named_event("message_stop")
 
     def error(self, error: Exception) -> bytes:
         """Return an error event."""
@@ -83,5 +83,6 @@ class MessagesFormat(AnswerFormat):
         }
 
 
-def _event(name: str, **content: object) -> bytes:
+def named_event(name: str, **content: object) -> bytes:
+    """Return an event whose content repeats its name."""
     return event(name, {"type": name, **content})

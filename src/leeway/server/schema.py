@@ -126,6 +126,8 @@ class MessagesPrompt(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     messages: list[dict[str, Any]]
     model: str | None = None
     system: str | list[dict[str, Any]] = ""
+    tools: list[dict[str, Any]] = []
+    tool_choice: dict[str, Any] | None = None
 
 
 class MessagesFields(SamplingFields, kw_only=True, forbid_unknown_fields=True):
@@ -134,6 +136,8 @@ class MessagesFields(SamplingFields, kw_only=True, forbid_unknown_fields=True):
     messages: list[dict[str, Any]]
     max_tokens: int
     system: str | list[dict[str, Any]] = ""
+    tools: list[dict[str, Any]] = []
+    tool_choice: dict[str, Any] | None = None
     stop_sequences: list[str] = []
 
 
@@ -239,6 +243,45 @@ class MessagesMessage(msgspec.Struct, forbid_unknown_fields=True):
 
     role: str
     content: str | list[dict[str, Any]]
+
+
+class MessagesTool(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """One of the tools of such a conversation."""
+
+    name: str
+    input_schema: dict[str, Any]
+    description: str | None = None
+    type: str | None = None
+    strict: bool | None = None
+    cache_control: dict[str, Any] | None = None
+
+
+class MessagesToolChoice(msgspec.Struct, forbid_unknown_fields=True):
+    """What may or must be called."""
+
+    type: str
+    name: str | None = None
+    disable_parallel_tool_use: bool = False
+
+
+class MessagesToolUse(msgspec.Struct, forbid_unknown_fields=True):
+    """One block that calls a tool."""
+
+    type: str
+    name: str
+    input: dict[str, Any]
+    id: str | None = None
+    cache_control: dict[str, Any] | None = None
+
+
+class MessagesToolResult(msgspec.Struct, forbid_unknown_fields=True):
+    """One block with a result; templates show its text alone, in order."""
+
+    type: str
+    content: str | list[dict[str, Any]] = ""
+    tool_use_id: str | None = None
+    is_error: bool | None = None
+    cache_control: dict[str, Any] | None = None
 
 
 class MessagesTextBlock(msgspec.Struct, forbid_unknown_fields=True):

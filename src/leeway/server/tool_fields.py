@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from leeway.core.errors import RequestError
 from leeway.core.types import Grammar
 from leeway.server.fields import convert
+from leeway.server.order import Order
 from leeway.server.schema import ChatFields, ChosenFunction, Tool, ToolChoice, ToolFunction
 from leeway.server.service_protocol import ServedParts
 from leeway.text.tool_calls.dialect import Dialect
@@ -41,10 +42,32 @@ def read_tools(parts: ServedParts, fields: ChatFields) -> ToolUse | None:
     Raises:
         RequestError: a tool or the choice is malformed, or the model knows no tools.
     """
-    functions = [
-        _read_function(raw, f"tools[{index}]") for index, raw in enumerate(fields.tools or [])
-    ]
+    shown = fields.tools or []
+    functions = [_read_function(raw, f"tools[{index}]") for index, raw in enumerate(shown)]
     chosen = _read_choice(fields.tool_choice, [one.name for one in functions])
+    return use_tools(parts, functions, shown, chosen, is_one=not fields.parallel_tool_calls)
+
+
+def use_tools(
+    parts: ServedParts,
+    functions: list[ToolFunction],
+    shown: list[dict[str, Any]],
+    chosen: str | ChosenFunction,
+    *,
+    is_one: bool,
+) -> ToolUse | None:
+    """Return what to do with checked tools; None where there are none, or none may be called.
+
+    Args:
+        parts: have the template.
+        functions: the tools.
+        shown: the same as OpenAI's clients write them, for the template.
+        chosen: 'none', 'auto', 'required' or the function that must be called.
+        is_one: whether there may be one call at most.
+
+    Raises:
+        RequestError: the model knows no tools.
+    """
     if not functions or chosen == "none":
         return None
     dialect = parts.chat_template.tool_dialect
@@ -55,18 +78,16 @@ def read_tools(parts: ServedParts, fields: ChatFields) -> ToolUse | None:
             "calls as <tool_call>{...}</tool_call>, such as qwen2.5-coder-0.5b-instruct",
             param="tools",
         )
-    assert fields.tools is not None
-    is_one = not fields.parallel_tool_calls
     if chosen == "auto":
         is_strict = any(one.strict for one in functions)
         grammar = _calls(dialect, functions, trigger=dialect.begin) if is_strict else None
         stop = (dialect.end,) if is_one else ()
-        return ToolUse(shown=fields.tools, dialect=dialect, grammar=grammar, stop=stop)
+        return ToolUse(shown=shown, dialect=dialect, grammar=grammar, stop=stop)
     if isinstance(chosen, ChosenFunction):
         functions = [one for one in functions if one.name == chosen.name]
         is_one = True
     grammar = _calls(dialect, functions, between=None if is_one else dialect.between)
-    return ToolUse(shown=fields.tools, dialect=dialect, grammar=grammar)
+    return ToolUse(shown=shown, dialect=dialect, grammar=grammar)
 
 
 def _read_function(raw: dict[str, Any], path: str) -> ToolFunction:
@@ -75,14 +96,17 @@ def _read_function(raw: dict[str, Any], path: str) -> ToolFunction:
         raise RequestError(
             f"{path}.type is {tool.type!r}; allowed: 'function'", param=f"{path}.type"
         )
-    function = tool.function
-    if not _NAME.fullmatch(function.name):
+    check_name(tool.function.name, f"{path}.function.name")
+    return tool.function
+
+
+def check_name(name: str, path: str) -> None:
+    """Raise RequestError unless a function can have this name."""
+    if not _NAME.fullmatch(name):
         raise RequestError(
-            f"{path}.function.name is {function.name!r}; allowed: 1 to 64 letters, digits, "
-            "underscores, dots and dashes",
-            param=f"{path}.function.name",
+            f"{path} is {name!r}; allowed: 1 to 64 letters, digits, underscores, dots and dashes",
+            param=path,
         )
-    return function
 
 
 def _read_choice(raw: str | dict[str, Any] | None, names: list[str]) -> str | ChosenFunction:
@@ -92,13 +116,7 @@ def _read_choice(raw: str | dict[str, Any] | None, names: list[str]) -> str | Ch
     if isinstance(raw, dict):
         choice = convert(raw, ToolChoice, "tool_choice")
         if choice.type == "function" and choice.function is not None:
-            if choice.function.name not in names:
-                raise RequestError(
-                    f"tool_choice names the function {choice.function.name!r}; allowed: one of "
-                    f"tools ({', '.join(names) or 'there are none'})",
-                    param="tool_choice",
-                )
-            return choice.function
+            return known_function(choice.function.name, names)
     elif raw in ("none", "auto") or (raw == "required" and names):
         return raw
     raise RequestError(
@@ -106,6 +124,25 @@ def _read_choice(raw: str | dict[str, Any] | None, names: list[str]) -> str | Ch
         "tools 'required' or {'type': 'function', 'function': {'name': NAME}}",
         param="tool_choice",
     )
+
+
+def known_function(name: str, names: list[str]) -> ChosenFunction:
+    """Return the function that must be called. Raises RequestError where it is no tool."""
+    if name not in names:
+        raise RequestError(
+            f"tool_choice names the function {name!r}; allowed: one of tools "
+            f"({', '.join(names) or 'there are none'})",
+            param="tool_choice",
+        )
+    return ChosenFunction(name)
+
+
+def with_stop(order: Order, tools: ToolUse | None) -> Order:
+    """Return the order with the stop strings of its tools added to its own."""
+    if tools is None or not tools.stop:
+        return order
+    sampling = order.sampling
+    return replace(order, sampling=replace(sampling, stop=(*sampling.stop, *tools.stop)))
 
 
 def _calls(

@@ -9,6 +9,7 @@ from leeway.acceptance.base import RowPair
 from leeway.acceptance.limits import limit_law, plan_shares
 from leeway.acceptance.registry import build_law
 from leeway.core.limits import Limits
+from leeway.core.types import Acceptance
 
 IN_SUPPORT = Limits(hard_support=True)
 BY_SHARE = Limits(tv_budget=0.1)
@@ -41,6 +42,27 @@ def test_closed_forms_equal_enumeration(acceptance, limits):
         np.testing.assert_allclose(law.acceptance_rate(rows), acceptance_rate, atol=1e-12)
         np.testing.assert_allclose(law.total_variation(rows), tv, atol=1e-12, err_msg=name)
         np.testing.assert_allclose(law.loss(rows)[0], tv, atol=1e-12, err_msg=name)
+
+
+RAW = [
+    Acceptance("tokenv3", {"alpha": 0.5, "rows": "raw"}),
+    Acceptance("typical", {"delta": 0.5, "rows": "raw", "verifier": "block"}),
+    Acceptance("opt", {"alpha": 0.3, "rows": "raw"}),
+]
+
+
+@pytest.mark.parametrize("acceptance", RAW, ids=label)
+def test_laws_that_read_raw_rows_stay_within_the_processed_support(acceptance):
+    target, draft = np.array([0.4, 0.35, 0.25]), np.array([0.2, 0.2, 0.6])
+    rows = RowPair(np.array([0.6, 0.4, 0.0]), draft, target, draft, lossy_share=np.array(0.3))
+    assert build_law(acceptance).emitted_probs(rows)[2] > 0.1
+    law = limit_law(build_law(acceptance), BOTH)
+    emitted, acceptance_rate = enumerated(law, rows)
+    assert emitted[2] == 0
+    np.testing.assert_allclose(law.emitted_probs(rows), emitted, atol=1e-12)
+    np.testing.assert_allclose(law.acceptance_rate(rows), acceptance_rate, atol=1e-12)
+    tv = total_variation(emitted, rows.target_probs)
+    np.testing.assert_allclose(law.total_variation(rows), tv, atol=1e-12)
 
 
 @pytest.mark.parametrize("acceptance", LOSSY, ids=label)

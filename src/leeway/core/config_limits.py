@@ -10,14 +10,22 @@ from typing import Any
 
 from leeway.core import config_values as read
 from leeway.core.config_setting import Setting
-from leeway.core.limits import PHASE_BEGIN, PHASE_END, PHASES, Limits
+from leeway.core.limits import MAX_TOKENS, PHASE_BEGIN, PHASE_END, PHASES, Limits
+
+
+def _budget(raw: object) -> float:
+    value = read.non_negative(raw)
+    if value > MAX_TOKENS:
+        raise ValueError(f"is out of range; give 0 to {MAX_TOKENS}")
+    return value
+
 
 LIMIT_SETTINGS = (
     Setting(
         "tv_budget",
         "law",
         "Most total variation that a lossy law may spend on one answer.",
-        read.optional(read.non_negative),
+        read.optional(_budget),
         unset="no limit",
         metavar="B",
     ),
@@ -25,7 +33,7 @@ LIMIT_SETTINGS = (
         "exact_prefix",
         "law",
         "So many first tokens of an answer are exact under any law.",
-        read.integer(0),
+        read.integer(0, MAX_TOKENS),
         0,
         metavar="N",
     ),

@@ -6,7 +6,6 @@ to act on. None of them makes an answer worse than its law alone.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,6 +14,7 @@ from leeway.core.errors import LawError
 PhaseName = Literal["all", "reasoning"]
 
 PHASES: tuple[PhaseName, ...] = ("all", "reasoning")
+MAX_TOKENS = 1_000_000_000  # more than an answer has; each can spend 1 at most
 PHASE_BEGIN = "<think>"
 PHASE_END = "</think>"
 
@@ -46,10 +46,11 @@ class Limits:
             LawError: a field is of the wrong type or out of range; `param` names it.
         """
         budget, prefix = self.tv_budget, self.exact_prefix
-        if budget is not None and not (_is_number(budget) and 0 <= budget < math.inf):
-            _refuse("tv_budget", budget, "a number >= 0, like 0.1")
-        if isinstance(prefix, bool) or not isinstance(prefix, int) or prefix < 0:
-            _refuse("exact_prefix", prefix, "a whole number >= 0")
+        if budget is not None and not (_is_number(budget) and 0 <= budget <= MAX_TOKENS):
+            _refuse("tv_budget", budget, f"a number from 0 to {MAX_TOKENS}, like 0.1")
+        is_whole = isinstance(prefix, int) and not isinstance(prefix, bool)
+        if not is_whole or not 0 <= prefix <= MAX_TOKENS:
+            _refuse("exact_prefix", prefix, f"a whole number from 0 to {MAX_TOKENS}")
         if not isinstance(self.hard_support, bool):
             _refuse("hard_support", self.hard_support, "true or false")
         if self.phase not in PHASES:

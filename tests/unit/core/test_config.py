@@ -136,6 +136,9 @@ def test_limits_stay_in_force_whichever_layer_chooses_the_law(home, tmp_path):
     assert engine_config(law="clip", law_option={"c1": 2}, hard_support=True).limits == Limits(
         hard_support=True
     )
+    for given in ("-1", "1e10"):
+        with pytest.raises(ConfigError, match=f"tv_budget '{given}'.* give 0"):
+            resolved(home, tmp_path, flags={"tv_budget": given})
     acceptance = Acceptance("clip", {"c1": 2})
     assert engine_config(acceptance=acceptance, tv_budget=1).limits.tv_budget == 1
 

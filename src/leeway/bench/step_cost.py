@@ -209,6 +209,10 @@ class FullBlockDrafter:
         """Hand on."""
         self._inner.suspend(request_id)
 
+    def give_up(self, request_id: str) -> bool:
+        """Hand on."""
+        return self._inner.give_up(request_id)
+
     def forget(self, request_id: str) -> None:
         """Hand on."""
         self._inner.forget(request_id)
@@ -310,6 +314,8 @@ def _summarise(sampling: str, law: str, times: _Times) -> StepCell:
 
 def _filled(draft: Draft, ask: DraftAsk) -> Draft:
     missing = ask.num_draft_tokens - len(draft.token_ids)
+    if missing == 0:  # rows are large, and this is timed
+        return draft
     if draft.rows is None:
         recent = tuple(ask.token_ids[-ask.num_draft_tokens :])
         return Draft((*draft.token_ids, *recent[:missing]))

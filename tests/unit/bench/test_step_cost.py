@@ -189,3 +189,20 @@ def test_rounds_begin_with_another_cell_each():
     for index in range(3):
         assert sorted(step_cost._rotated("abc", index)) == ["a", "b", "c"]
     assert step_cost._repeat([1, 2], 5) == list(itertools.islice(itertools.cycle([1, 2]), 5))
+
+
+@pytest.mark.parametrize(
+    "rows", [None, Rows(np.full((3, 2), 0.5), np.array([6, 9]))], ids=["none", "rows"]
+)
+def test_a_full_block_is_not_copied(rows):
+    proposed = Draft((6, 9, 6), rows)
+
+    class Inner(NGramDrafter):
+        def propose(self, asks):
+            return [proposed for _ in asks]
+
+    class Ask:
+        num_draft_tokens = 3
+
+    [draft] = FullBlockDrafter(Inner()).propose([Ask()])
+    assert draft is proposed

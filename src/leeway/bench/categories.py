@@ -7,6 +7,7 @@ Measures nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from leeway.bench.summary import ArmSummary, summarise
 from leeway.bench.tables import Rows, interval_text, number_text
@@ -18,7 +19,7 @@ def by_category(
 ) -> dict[str, list[ArmSummary]]:
     """Return the summaries of each category, in order of first prompts; empty for fewer than two.
 
-    An arm that is void somewhere is in none.
+    An arm that is void somewhere is in none; where the first is, nothing has a ratio.
     """
     names = [one.name for one in summaries if one.void is None]
     found: dict[str, list[Window]] = {}
@@ -26,7 +27,15 @@ def by_category(
         found.setdefault(window.category or "none", []).append(window)
     if len(found) < 2:
         return {}
-    return {category: summarise(some, names) for category, some in found.items()}
+    summed = {category: summarise(some, names) for category, some in found.items()}
+    if summaries[0].void is None:
+        return summed
+    return {category: [_without_ratios(one) for one in own] for category, own in summed.items()}
+
+
+def _without_ratios(one: ArmSummary) -> ArmSummary:
+    none = dict.fromkeys(one.ratios)
+    return replace(one, ratios=none, decode_ratio_by_seed={}, decode_ratio_median=None)
 
 
 def category_tables(windows: Sequence[Window], summaries: Sequence[ArmSummary]) -> list[Rows]:

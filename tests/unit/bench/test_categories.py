@@ -46,3 +46,19 @@ def test_one_category_or_none_is_no_table():
     none = [replace(each, category=None) for each in windows()]
     for some in (one, none):
         assert category_tables(some, summarise(some, NAMES)) == []
+
+
+def test_where_the_first_arm_is_void_nothing_has_a_ratio():
+    summaries = summarise(windows(), ["odd", "plain", "fast"])
+    [rows] = category_tables(windows(), summaries)
+    assert rows[0][4] == "x odd"
+    assert [(row[0], row[1], row[4]) for row in rows[1:]] == [
+        ("writing", "plain", "-"),
+        ("writing", "fast", "-"),
+        ("coding", "plain", "-"),
+        ("coding", "fast", "-"),
+    ]
+    for own in by_category(windows(), summaries).values():
+        for one in own:
+            assert set(one.ratios.values()) == {None}
+            assert one.decode_ratio_by_seed == {} and one.decode_ratio_median is None

@@ -81,6 +81,8 @@ class FakeEngine:
         self.asked.append(body)
         if body["prompt"] == "fail":
             raise RuntimeError("out of memory")
+        if body["prompt"] == "odd":
+            raise KeyError("past_key_values")
         for text in ("a", "b", "c"):
             on_text(text)
         return 2, 3
@@ -121,7 +123,8 @@ def test_openvino_genai_refuses_what_it_would_leave_out(served):
     assert post(url, stop=["x"]).error == "HTTP 400: fields not supported: stop"
     assert post(url, min_p=0.1).error == "HTTP 400: min_p is not supported by the library"
     assert "only /v1/completions" in post(url, "/chat/completions").error
-    assert "mid-stream: out of memory" in post(url, prompt="fail").error
+    assert "mid-stream: RuntimeError: out of memory" in post(url, prompt="fail").error
+    assert "mid-stream: KeyError: 'past_key_values'" in post(url, prompt="odd").error
     handler.engine = FakeEngine(script("genai_engine"), is_looking_up=True)
     assert "prompt lookup is greedy here" in post(url, temperature=0.5).error
     assert post(url, temperature=0.0).error is None
@@ -206,6 +209,7 @@ def test_transformers_gets_the_sampling_and_hands_text_on_in_whole_characters(mo
     assert not {"assistant_model", "prompt_lookup_num_tokens"} & asked.keys()
     engine.generate({"prompt": "abc", "temperature": 0}, texts.append)
     assert engine.model.asked[1]["do_sample"] is False and "top_p" not in engine.model.asked[1]
+    assert [one["repetition_penalty"] for one in engine.model.asked] == [1.0, 1.0]
     assert engine.refusal({"prompt": "a", "stop": ["x"]}) == "fields not supported: stop"
     assert engine.refusal(body) is None
 

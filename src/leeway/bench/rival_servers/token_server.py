@@ -45,8 +45,9 @@ class Handler(BaseHTTPRequestHandler):
         try:
             with self.lock:
                 self._stream(body)
-        except RuntimeError as reason:
-            self._event({"error": {"message": str(reason)[:300]}})
+        except Exception as reason:
+            words = f"{type(reason).__name__}: {reason}"
+            self._event({"error": {"message": words[:300]}})
 
     def _stream(self, body: dict[str, Any]) -> None:
         def on_text(text: str) -> None:

@@ -63,6 +63,7 @@ class Engine:
             asked["min_new_tokens"] = asked["max_new_tokens"]  # the library then gives no end
         temperature = body.get("temperature", 1.0)
         asked["do_sample"] = temperature > 0
+        asked["repetition_penalty"] = 1.0  # a file beside the model may say otherwise
         if asked["do_sample"]:
             asked |= {"temperature": temperature, "top_p": body.get("top_p", 1.0)}
             asked |= {"top_k": body.get("top_k") or 0, "min_p": body.get("min_p") or None}

@@ -26,6 +26,7 @@ _MEASURED_ROOMS = (
     "core",
     "drafters",
     "engine",
+    "grammar",
     "kvcache",
     "models",
     "sampling",

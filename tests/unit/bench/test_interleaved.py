@@ -162,10 +162,11 @@ def test_the_cost_that_shortens_drafts_is_part_of_the_run():
     assert name == "long" and cost > 0
 
 
-def test_the_source_digest_sees_any_change_of_a_measured_room(tmp_path):
-    (tmp_path / "engine").mkdir()
+@pytest.mark.parametrize("room", ["engine", "grammar"])
+def test_the_source_digest_sees_any_change_of_a_measured_room(tmp_path, room):
+    (tmp_path / room).mkdir()
     (tmp_path / "cli").mkdir()
-    source = tmp_path / "engine" / "engine.py"
+    source = tmp_path / room / "engine.py"
     source.write_text("a = 1\n")
     before = source_digest(tmp_path)
     (tmp_path / "cli" / "main.py").write_text("b = 1\n")

@@ -326,7 +326,8 @@ def _fault(arm: UrlArm, prompt: Prompt, sampling: SamplingParams, answer: Answer
     if anew is not None and read is not None and anew < read:
         return (
             f"the server read {anew} of {read} prompt tokens and had kept the rest; prefill has to "
-            "be cold: switch its prefix cache off (llama.cpp: body.cache_prompt=false)"
+            "be cold: switch its prefix cache off (leeway serve --prefix-cache off; llama.cpp: "
+            "body.cache_prompt=false)"
         )
     return law_fault(arm.spec, sampling, told_of(answer))
 

@@ -155,6 +155,7 @@ def test_a_prompt_that_a_server_had_kept_is_void(usage_more, more, read_anew):
         assert made.void is None
     else:
         assert "the server read 1 of 3 prompt tokens and had kept the rest" in made.void
+        assert "leeway serve --prefix-cache off" in made.void
 
 
 def test_another_count_of_a_text_is_noted_only():

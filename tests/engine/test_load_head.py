@@ -79,6 +79,16 @@ def test_mtp_ngram_drafts_with_head_and_lookup(target, head, tmp_path):
         load(target, tmp_path, drafter="mtp_ngram")
 
 
+@pytest.mark.parametrize(
+    ("given", "costs"),
+    [({}, (0.03, 0.11)), ({"draft_cost": 0.7}, (0.03, 0.7))],
+    ids=["usual", "set"],
+)
+def test_a_given_draft_cost_is_that_of_the_head_beside_ngrams(target, head, tmp_path, given, costs):
+    engine = load(target, tmp_path, drafter="mtp_ngram", head=str(head), **given)
+    assert engine.parts.drafter._costs == costs
+
+
 @pytest.mark.parametrize("weights", ["int4", "16bit", "f32"])
 def test_greedy_ids_are_the_plain_ones_in_every_precision(target, head, tmp_path, weights):
     plain, _ = answer(load(target, tmp_path, drafter="none", weights=weights))

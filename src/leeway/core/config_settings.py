@@ -173,7 +173,8 @@ _DRAFTING = (
     Setting(
         "draft_cost",
         "drafting",
-        "What a draft token adds to a verify step, in plain steps; `leeway tune` measures it.",
+        "What a draft token adds to a verify step, in plain steps; `leeway tune` measures it. With "
+        "mtp_ngram: one that the head drafts.",
         read.optional(read.non_negative),
         unset="by drafter",
         metavar="X",

@@ -134,8 +134,9 @@ def build_drafter(  # noqa: PLR0917
         head = _head(head_files, files, target, config)
         if name == MTPDrafter.name:
             return MTPDrafter(head, target.vocab_size)
-        costs = USUAL_COSTS[NGramDrafter.name], USUAL_COSTS[MTPDrafter.name]
-        return MTPNGramDrafter(head, target.vocab_size, ngram_cost=costs[0], head_cost=costs[1])
+        ngram_cost, given = USUAL_COSTS[NGramDrafter.name], config.draft_cost
+        head_cost = USUAL_COSTS[MTPDrafter.name] if given is None else given
+        return MTPNGramDrafter(head, target.vocab_size, ngram_cost=ngram_cost, head_cost=head_cost)
     if config.drafter in {"ngram", "auto"}:
         return NGramDrafter()
     if config.draft_model is None:

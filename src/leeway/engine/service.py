@@ -71,7 +71,7 @@ class EngineService:
         self._max_num_waiting = max_num_waiting
         self._request_timeout_s = request_timeout_s
         self._now = now
-        self._mean_request_s = 0.0
+        self._mean_request_s: float | None = None
         self.state: State = "loading"
         self.error: LeewayError | None = None
         self._load = load
@@ -181,7 +181,7 @@ class EngineService:
         num_seqs = self.engine.config.max_num_seqs
         if len(self._callers) >= num_seqs + self._max_num_waiting:
             # A place is free when one of those that run has ended.
-            retry_after_s = math.ceil(self._mean_request_s / num_seqs)
+            retry_after_s = math.ceil((self._mean_request_s or 0.0) / num_seqs)
             raise QueueFullError(
                 f"{len(self._callers)} requests run and wait already; this server takes "
                 f"{num_seqs} and {self._max_num_waiting} (--max-num-seqs, --max-num-waiting): "
@@ -259,9 +259,14 @@ class EngineService:
             with self._wake:
                 del self._callers[delta.request_id]
                 self._wake.notify_all()
-            took_s = self._now() - caller.arrived_at
-            self._mean_request_s += (1 - _MEMORY) * (took_s - self._mean_request_s)
+            if delta.finish_reason is not FinishReason.CANCELLED:
+                self._count_time(self._now() - caller.arrived_at)
         caller.deliver(delta)
+
+    def _count_time(self, took_s: float) -> None:
+        """Bring the mean time of a request up to date; the first is the mean of itself."""
+        mean_s = took_s if self._mean_request_s is None else self._mean_request_s
+        self._mean_request_s = mean_s + (1 - _MEMORY) * (took_s - mean_s)
 
     def _cancel_all(self) -> None:
         for request_id in list(self._callers):

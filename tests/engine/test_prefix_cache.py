@@ -208,6 +208,25 @@ def test_the_receipt_and_the_totals_name_the_cached_tokens():
     assert engine.totals["rejection", "none"].counts()["cached_tokens"] == 8
 
 
+@pytest.mark.parametrize("drafter", ["ngram", "draft_model"])
+def test_who_gave_up_nothing_is_not_counted_and_still_told_what_was_cached(drafter):
+    """The first outgrows the cache while the second reads and the third has not begun."""
+    engine = engine_of(drafter, capacity_tokens=64, max_num_seqs=3, prefill_chunk_len=2)
+    prompt = (2, 2, *SYSTEM[:7])
+    run_all(engine, ask(prompt, "warm", max_tokens=1))
+    requests = [
+        ask(prompt, "a", max_tokens=40, seed=6),
+        ask((3,) * 34, "b", max_tokens=1),
+        ask(prompt, "c", max_tokens=1),
+    ]
+    found = run_all(engine, *requests)
+    preempted = {name: found[name][-1].receipt.tally.num_preemptions for name in "abc"}
+    assert preempted == {"a": 0, "b": 1, "c": 0}
+    assert (cached_tokens(found["a"]), cached_tokens(found["c"])) == (8, 8)
+    assert cached_tokens(found["b"]) > 0  # what it had read itself and found again
+    check_books(engine)
+
+
 class TestFaults:
     """Each of these faults must be seen."""
 

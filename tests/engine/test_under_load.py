@@ -279,6 +279,17 @@ def test_t23_speculation_is_off_where_a_request_turns_it_off(drafter, acceptance
     assert (drafted > 0) == (drafter != "none")
 
 
+@pytest.mark.parametrize(
+    ("drafter", "num", "told"),
+    [("none", 3, 1.0), ("ngram", 3, 1.0), ("mtp", 3, 1.5), ("mtp_ngram", 3, 1.5), ("mtp", 0, 1.0)],
+)
+def test_a_receipt_has_a_draft_temperature_only_where_drafts_are_drawn(drafter, num, told):
+    engine = engine_of(drafter, draft_temperature=1.5)
+    request = replace(ask((0, 1, 0, 1, 0), max_tokens=6, seed=1), num_speculative_tokens=num)
+    [*_, last] = run_all(engine, request)["a"]
+    assert last.receipt.draft_temperature == told
+
+
 @pytest.mark.parametrize("acceptance", LAWS, ids=lambda one: one.law)
 @pytest.mark.parametrize("drafter", DRAFTING)
 def test_t24_long_answers_keep_their_law_past_every_threshold(drafter, acceptance):

@@ -114,6 +114,10 @@ class Drafter(Protocol):
         """
         ...
 
+    def give_up(self, request_id: str) -> bool:
+        """Drop what failed on a request; return whether anything is left that may draft for it."""
+        ...
+
     def forget(self, request_id: str) -> None:
         """Drop all state of a request; unknown requests are ignored."""
         ...
@@ -137,3 +141,8 @@ class TextDrafter:
 
     def suspend(self, request_id: str) -> None:
         """Nothing is held that others may need."""
+
+    def give_up(self, request_id: str) -> bool:
+        """Nothing is left."""
+        self.suspend(request_id)
+        return False

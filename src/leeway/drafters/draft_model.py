@@ -77,6 +77,11 @@ class ModelDrafter(TextDrafter):
         if follower is not None:
             self._close(follower)
 
+    def give_up(self, request_id: str) -> bool:
+        """Give back the request's cache; nothing is left."""
+        self.forget(request_id)
+        return False
+
     def forget(self, request_id: str) -> None:
         """Give back the request's cache."""
         follower = self._followers.pop(request_id, None)

@@ -36,13 +36,16 @@ class _Follower:
     """The head's view of one request: the target's states from position `start` on.
 
     Only states that the head may still need are kept; the last one always is, so that a draft can
-    be asked for again.
+    be asked for again. `error` is what the head failed with when it was last shown some; where it
+    fails twice running, `is_lost`, none are kept.
     """
 
     handle: int
     states: FloatArray
     token_ids: Sequence[int]
     start: int = 0
+    error: LeewayError | None = None
+    is_lost: bool = False
 
     @property
     def end(self) -> int:
@@ -71,10 +74,13 @@ class MTPDrafter:
         self.head = head
         self._vocab_size = vocab_size
         self._followers: dict[str, _Follower] = {}
+        self._given_up: set[str] = set()
 
     def start(self, request_id: str, token_ids: Sequence[int], num_cached: int) -> int:
         """Take over what the head has cached of the same text; the target's states are not kept."""
         self.suspend(request_id)
+        if request_id in self._given_up:
+            return num_cached
         follower = self._open(request_id, token_ids)
         contents = _pairs(token_ids, num_cached)
         follower.start = self.head.take_prefix(follower.handle, contents)
@@ -84,8 +90,15 @@ class MTPDrafter:
         """Return drafts of the length asked for; shorter only at the head's context end.
 
         All requests share one forward a depth.
+
+        Raises:
+            LeewayError: the head failed, now or on what was shown before.
         """
         growing = [_Growing(ask, self._followers[ask.request_id]) for ask in asks]
+        for one in growing:
+            if one.follower.is_lost:
+                assert one.follower.error is not None
+                raise one.follower.error
         try:
             pending = [one for one in growing if self._room(one) > 0]
             for one in pending:
@@ -103,24 +116,32 @@ class MTPDrafter:
     def observe(self, seen: Sequence[Observation]) -> None:
         """Copy the states; feed the head where many have come together, as of a prompt.
 
-        Where the head fails on them they are kept, so that the next draft meets the error where
-        the engine can tell whose it is.
+        Where the head fails on them the next draft meets the error, where the engine can tell whose
+        it is; where it fails again before that, states of that request are not kept any more.
         """
         for one in seen:
+            if one.request_id in self._given_up:
+                continue
             follower = self._followers.get(one.request_id)
             if follower is None:
                 follower = self._open(one.request_id, one.token_ids)
+            if follower.is_lost:
+                continue
             assert one.start == follower.end, (one.start, follower.end)
             self._take(follower, one.hidden)
             try:
                 self._feed_backlog(follower, one.token_ids)
-            except LeewayError:
-                continue
+            except LeewayError as error:
+                if follower.error is not None:
+                    follower.states, follower.is_lost = follower.states[:0].copy(), True
+                follower.error = error
+            else:
+                follower.error = None
 
     def share(self, request_id: str) -> None:
         """Share the positions of committed pairs, but for the last, which is fed once more."""
         follower = self._followers.get(request_id)
-        if follower is not None:
+        if follower is not None and not follower.is_lost:
             num_final = min(self.head.cached_len(follower.handle), follower.end - 1)
             contents = _pairs(follower.token_ids, num_final)
             self.head.share_prefix(follower.handle, contents)
@@ -131,9 +152,16 @@ class MTPDrafter:
         if follower is not None:
             self.head.close(follower.handle)
 
+    def give_up(self, request_id: str) -> bool:
+        """Give back the request's cache and take in no more of it."""
+        self.suspend(request_id)
+        self._given_up.add(request_id)
+        return False
+
     def forget(self, request_id: str) -> None:
         """Give back the request's cache."""
         self.suspend(request_id)
+        self._given_up.discard(request_id)
 
     def _open(self, request_id: str, token_ids: Sequence[int]) -> _Follower:
         states = np.zeros((0, self.head.hidden_size), np.float32)

@@ -15,18 +15,17 @@ Guarantee: who drafts, and how much, depends on committed tokens and on what bec
 blocks, never on a token about to be judged, so every law keeps its documented rows;
 tests/engine/test_served_law_mtp_ngram.py enumerates the served loop.
 Source: prompt lookup decoding (A. Saxena, 2023) and DeepSeek-V3 (DeepSeek-AI 2024, arXiv
-2412.19437, section 2.2) for the two; expected tokens of a block against its cost: Leviathan et al.,
-2023, arXiv 2211.17192, theorem 3.8.
-Deviates: acceptance is estimated for each source, with a prior and a fading memory.
+2412.19437, section 2.2) for the two; what each promises: `core.draft_value`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
+from itertools import repeat, takewhile
 
 from leeway.backends.base import DraftHead
+from leeway.core.draft_value import MEMORY, PRIOR_RATE, estimated_rate, promises
 from leeway.core.types import Draft
 from leeway.drafters.base import DraftAsk
 from leeway.drafters.mtp import MTPDrafter
@@ -34,9 +33,6 @@ from leeway.drafters.ngram import Match, NGramDrafter
 
 HEAD = 0
 """The head's key beside those of the n-grams, which are their match sizes."""
-HEAD_PRIOR = 0.6
-PRIOR_WEIGHT = 2.0
-MEMORY = 0.95
 
 
 @dataclass(slots=True)
@@ -74,9 +70,9 @@ class _Past:
 
     def rate(self, source: int) -> float:
         """Return the estimated chance that a token is right where all before it were."""
-        prior = HEAD_PRIOR if source == HEAD else (source - 1) / (source + 1)
+        prior = PRIOR_RATE if source == HEAD else (source - 1) / (source + 1)
         record = self.records.get(source, _Record())
-        return (record.right + PRIOR_WEIGHT * prior) / (record.judged + PRIOR_WEIGHT)
+        return estimated_rate(record.right, record.judged, prior)
 
 
 class MTPNGramDrafter(MTPDrafter):
@@ -105,11 +101,19 @@ class MTPNGramDrafter(MTPDrafter):
         chosen = [self._choose(ask) for ask in asks]
         asked = [one for one in chosen if isinstance(one, DraftAsk)]
         drawn = iter(super().propose(asked) if asked else [])
-        drafts = [Draft(one.token_ids) if isinstance(one, Match) else next(drawn) for one in chosen]
+        drafts = [
+            next(drawn) if isinstance(one, DraftAsk) else Draft(one.token_ids if one else ())
+            for one in chosen
+        ]
         for ask, one, draft in zip(asks, chosen, drafts, strict=True):
             if isinstance(one, DraftAsk) and draft.token_ids:
                 self._pasts[ask.request_id].guesses[HEAD] = draft.token_ids
         return drafts
+
+    def give_up(self, request_id: str) -> bool:
+        """Give the head up; the n-grams go on."""
+        super().give_up(request_id)
+        return True
 
     def forget(self, request_id: str) -> None:
         """Give back the request's cache and drop its index and counts."""
@@ -117,32 +121,18 @@ class MTPNGramDrafter(MTPDrafter):
         self._ngrams.forget(request_id)
         self._pasts.pop(request_id, None)
 
-    def _choose(self, ask: DraftAsk) -> Match | DraftAsk:
-        """Return an n-gram's draft, or what to ask the head for."""
+    def _choose(self, ask: DraftAsk) -> Match | DraftAsk | None:
+        """Return an n-gram's draft, or what to ask the head for; None is no draft."""
         past = self._pasts.setdefault(ask.request_id, _Past())
         past.learn(ask.token_ids)
         ngram_cost, head_cost = self._costs
-        values = list(promises(past.rate(HEAD), ask.num_draft_tokens, head_cost))
-        best = max(values)
+        has_head = ask.request_id not in self._given_up
+        values = list(promises(repeat(past.rate(HEAD), ask.num_draft_tokens), head_cost))
+        best = max(values) if has_head else 1.0  # a step without a draft
         match = None if ask.needs_rows else self._ngrams.look_up(ask)
         if match is not None:
             past.guesses[match.size] = match.token_ids
-            *_, value = promises(past.rate(match.size), len(match.token_ids), ngram_cost)
+            *_, value = promises(repeat(past.rate(match.size), len(match.token_ids)), ngram_cost)
             if value >= best:
                 return match
-        return replace(ask, num_draft_tokens=values.index(best) + 1)
-
-
-def promises(rate: float, most: int, cost: float) -> Iterator[float]:
-    """Yield, for drafts of 1 to `most` tokens, the tokens a step may commit for its cost.
-
-    Args:
-        rate: chance that a draft token is right where all before it were.
-        most: longest draft.
-        cost: what a draft token adds to a step, in plain steps.
-    """
-    expected, reached = 1.0, 1.0
-    for length in range(1, most + 1):
-        reached *= rate
-        expected += reached
-        yield expected / (1.0 + length * cost)
+        return replace(ask, num_draft_tokens=values.index(best) + 1) if has_head else None

@@ -1,7 +1,7 @@
 """Drafting a step: from a plan to one block of draft tokens for each decoding sequence.
 
 In: a plan, whose budgets say how many draft tokens each may get. Out: drafts in order. A drafter
-that fails costs speed and never an answer.
+that fails on a request costs it its drafts and never an answer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ def draft_blocks(drafter: Drafter, plan: Plan, temperature_scale: float) -> list
     """Return one draft a decoding sequence, empty where none is wanted or found.
 
     `temperature_scale` is the multiple of a request's temperature at which drafts are drawn.
+    Mutates: a sequence that the drafter fails on drafts no more.
     """
+    asking = [one for one, budget in zip(plan.decoding, plan.budgets, strict=True) if budget > 0]
     asks = [
         DraftAsk(
             request_id=one.request.request_id,
@@ -41,7 +43,7 @@ def draft_blocks(drafter: Drafter, plan: Plan, temperature_scale: float) -> list
         for one, budget in zip(plan.decoding, plan.budgets, strict=True)
         if budget > 0
     ]
-    proposed = iter(_propose(drafter, asks))
+    proposed = iter(_propose(drafter, asking, asks))
     drafts = [next(proposed) if budget > 0 else Draft(()) for budget in plan.budgets]
     return [_cut(one, draft) for one, draft in zip(plan.decoding, drafts, strict=True)]
 
@@ -58,18 +60,22 @@ def _cut(sequence: Sequence, draft: Draft) -> Draft:
         return Draft(())
 
 
-def _propose(drafter: Drafter, asks: list[DraftAsk]) -> list[Draft]:
+def _propose(drafter: Drafter, asking: list[Sequence], asks: list[DraftAsk]) -> list[Draft]:
     """Ask the drafter; where it fails, for each request once more, alone."""
     try:
         return drafter.propose(asks) if asks else []
     except LeewayError:
-        return [_propose_alone(drafter, ask) for ask in asks]
+        pairs = zip(asking, asks, strict=True)
+        return [_propose_alone(drafter, sequence, ask) for sequence, ask in pairs]
 
 
-def _propose_alone(drafter: Drafter, ask: DraftAsk) -> Draft:
-    """Ask for one request; without a draft it goes on: drafts decide its speed only."""
+def _propose_alone(drafter: Drafter, sequence: Sequence, ask: DraftAsk) -> Draft:
+    """Ask for one request; what fails is given up: it goes on, for drafts decide its speed only."""
     try:
         return drafter.propose([ask])[0]
     except LeewayError as error:
-        logger.warning("%s: no draft from %s: %s", ask.request_id, drafter.name, error.message)
+        logger.warning(
+            "%s: %s failed and is given up: %s", ask.request_id, drafter.name, error.message
+        )
+        sequence.has_draft_failed = not drafter.give_up(ask.request_id)
         return Draft(())

@@ -349,7 +349,9 @@ class Engine:
             self._prefixes.share(sequence)
         self._scheduler.remove(sequence)
         self.parts.drafter.forget(delta.request_id)
-        receipt = sequence.receipt(self.parts.drafter.name, self.config.draft_temperature)
+        drafter = self.parts.drafter
+        scale = self.config.draft_temperature if drafter.gives_rows else 1.0
+        receipt = sequence.receipt(drafter.name, scale)
         self._add_to_totals(receipt)
         if is_lossy(receipt):
             logger.info("%s", lossy_log_line(receipt, delta.request_id))
@@ -374,7 +376,7 @@ def _observations(num_new: list[tuple[Sequence, int]], hidden: FloatArray) -> li
     seen = []
     row = 0
     for one, num_tokens in num_new:
-        if one.finish_reason is None and one.num_speculative_tokens > 0:
+        if one.finish_reason is None and one.is_drafting:
             start = one.num_observed
             rows = hidden[row : row + one.num_cached - start]
             seen.append(Observation(one.request.request_id, one.token_ids, start, rows))

@@ -37,13 +37,13 @@ class PrefixCache:
         num_cached = self._backend.take_prefix(
             handle, sequence.token_ids[: sequence.num_to_prefill - 1]
         )
-        if num_cached > 0 and sequence.num_speculative_tokens > 0:
+        if num_cached > 0 and sequence.is_drafting:
             request_id = sequence.request.request_id
             num_known = self._drafter.start(request_id, sequence.token_ids, num_cached)
             self._backend.truncate(handle, num_known)
             num_cached = num_known
         sequence.num_cached = sequence.num_observed = num_cached
-        if sequence.tally.num_preemptions == 0:
+        if sequence.output_len == 0:  # what is read again behind that is no prompt's
             sequence.tally.num_cached_tokens = num_cached
 
     def share(self, sequence: Sequence) -> None:
@@ -51,5 +51,5 @@ class PrefixCache:
         if not self._is_on or sequence.handle is None:
             return
         self._backend.share_prefix(sequence.handle, sequence.token_ids[: sequence.num_cached])
-        if sequence.num_speculative_tokens > 0:
+        if sequence.is_drafting:
             self._drafter.share(sequence.request.request_id)

@@ -70,6 +70,11 @@ class CaptureDrafter:
     def suspend(self, request_id: str) -> None:
         """Keep what is known: the states are shown again from the first on."""
 
+    def give_up(self, request_id: str) -> bool:
+        """Nothing fails and nothing drafts."""
+        del request_id
+        return False
+
     def forget(self, request_id: str) -> None:
         """Close a request's capture."""
         kept = self._open.pop(request_id, None)

@@ -7,10 +7,8 @@ the tokens about to be drafted, so every law keeps its documented rows.
 
 Guarantee: the length of a block is fixed before any of its tokens is drawn; tests/engine/
 test_draft_length.py enumerates the served loop.
-Source: Leviathan et al., 2023, arXiv 2211.17192, theorem 3.8 (expected tokens of a block against
-its cost).
-Deviates: acceptance is estimated by depth, with a prior and a fading memory, instead of being one
-known number.
+Source: that of `core.draft_value`.
+Deviates: acceptance is estimated by depth.
 """
 
 from __future__ import annotations
@@ -20,6 +18,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from leeway.core.config import EngineConfig
+from leeway.core.draft_value import MEMORY, PRIOR_RATE, estimated_rate, promises
 
 USUAL_COSTS: Mapping[str, float] = MappingProxyType(
     {"none": 0.0, "ngram": 0.03, "mtp": 0.11, "mtp_ngram": 0.11, "draft_model": 0.4}
@@ -28,9 +27,6 @@ USUAL_COSTS: Mapping[str, float] = MappingProxyType(
 
 A further row of the target's forward costs about 0.03; a head's draft token about 0.08 more.
 """
-PRIOR_RATE = 0.6
-PRIOR_WEIGHT = 2.0
-MEMORY = 0.95
 PROBE_EVERY = 16
 _DEAREST = max(USUAL_COSTS.values())
 
@@ -94,7 +90,7 @@ class DraftCounts:
             is_known = depth < len(self.decided)
             decided = self.decided[depth] if is_known else 0.0
             accepted = self.accepted[depth] if is_known else 0.0
-            rate = (accepted + PRIOR_WEIGHT * rate) / (decided + PRIOR_WEIGHT)
+            rate = estimated_rate(accepted, decided, rate)
             found.append(rate)
         return found
 
@@ -106,11 +102,7 @@ def best_length(counts: DraftCounts, most: int, draft_cost: float) -> int:
     text becomes easier to draft is noticed.
     """
     best, best_value = 0, 1.0
-    expected, reached = 1.0, 1.0
-    for length, rate in enumerate(counts.rates(most), start=1):
-        reached *= rate
-        expected += reached
-        value = expected / (1.0 + length * draft_cost)
+    for length, value in enumerate(promises(counts.rates(most), draft_cost), start=1):
         if value > best_value:
             best, best_value = length, value
     if best == 0 and counts.num_undrafted >= PROBE_EVERY - 1:

@@ -43,6 +43,7 @@ class Sequence:
         token_ids: prompt and committed output.
         num_cached: tokens in the target's cache.
         num_observed: of these, tokens whose hidden states the drafter was shown.
+        has_draft_failed: whether the drafter failed on it and was given up.
         end_token_ids: what may not be drawn before `min_tokens`; empty where there is none.
         grammar: what may come next; None leaves all.
         limits: how far a lossy law may go, kept by `limit_state` (None: nothing to keep).
@@ -64,6 +65,7 @@ class Sequence:
     token_ids: list[int] = field(default_factory=list)
     num_cached: int = 0
     num_observed: int = 0
+    has_draft_failed: bool = False
     output_counts: Counter[int] = field(default_factory=Counter)
     end_token_ids: frozenset[int] = frozenset()
     grammar: GrammarState | None = None
@@ -98,6 +100,11 @@ class Sequence:
         return len(self.token_ids) - self.prompt_len
 
     @property
+    def is_drafting(self) -> bool:
+        """Whether the drafter has to do with it."""
+        return self.num_speculative_tokens > 0 and not self.has_draft_failed
+
+    @property
     def num_missing(self) -> int:
         """Committed tokens that are not cached yet."""
         return len(self.token_ids) - self.num_cached
@@ -130,9 +137,9 @@ class Sequence:
         return int(chunk_len == self.num_missing)
 
     def forget_cache(self) -> None:
-        """Note that nothing is cached any more; the text is to be read again."""
+        """Note that nothing is cached any more; what was is to be read again."""
+        self.tally.num_preemptions += self.num_cached > 0
         self.num_cached = self.num_observed = 0
-        self.tally.num_preemptions += 1
         if self.wants_prompt_rows:
             self.prompt_logprobs.clear()
 
@@ -156,7 +163,7 @@ class Sequence:
             per_step=tuple(self.per_step),
             requested_law=self.requested_law,
             draft_length="adaptive" if self.draft_length.is_adaptive else "fixed",
-            draft_temperature=draft_temperature,
+            draft_temperature=draft_temperature if self.num_speculative_tokens else 1.0,
             limits=self.limits,
             tv_spent=None if self.limit_state is None else self.limit_state.spent,
         )

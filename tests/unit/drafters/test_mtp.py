@@ -378,3 +378,50 @@ def test_a_suspended_request_drafts_on_as_if_it_had_not_been(head):
     text.num_observed = 0
     text.observe()
     assert same(text.propose(), fresh(head, text))
+
+
+class BrokenHead:
+    """A head whose forwards fail; counts them."""
+
+    hidden_size, draft_token_ids, depth = HIDDEN, None, 3
+    context_len, prefill_chunk_len = 256, 512
+
+    def __init__(self):
+        self.inner, self.num_tried = make_head(), 0
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    def forward(self, inputs) -> ForwardOutput:
+        self.num_tried += 1
+        raise BackendError("the head is broken")
+
+
+def test_a_head_that_fails_twice_on_a_prompt_is_shown_no_more_of_it():
+    head = BrokenHead()
+    drafter = MTPDrafter(head, VOCAB)
+    text = Text(drafter, text_of(200))
+    for end in range(20, 200, 20):
+        text.observe(end)
+    assert head.num_tried == 2 and len(drafter._followers["a"].states) == 0
+    text.observe()
+    with pytest.raises(BackendError, match="broken"):
+        text.propose()
+    drafter.share("a")
+    assert head.num_tried == 2
+
+
+def test_a_request_that_was_given_up_takes_in_nothing_until_its_name_comes_back(head):
+    drafter = MTPDrafter(head, VOCAB)
+    text = Text(drafter, text_of(40))
+    text.observe()
+    assert drafter.give_up("a") is False and not drafter._followers
+    assert drafter.start("a", text.tokens, 32) == 32
+    text.commit(Draft(()), 0, 7)
+    text.observe()
+    assert not drafter._followers
+    drafter.forget("a")
+    again = Text(drafter, text_of(40))
+    again.observe()
+    assert len(again.propose().token_ids) == 3
+    drafter.forget("a")

@@ -14,7 +14,7 @@ from leeway.core.rng import KeyedCoins
 from leeway.core.types import Draft, SamplingParams
 from leeway.drafters.base import DraftAsk, Observation
 from leeway.drafters.mtp import MTPDrafter
-from leeway.drafters.mtp_ngram import HEAD, MTPNGramDrafter, _Past, promises
+from leeway.drafters.mtp_ngram import HEAD, MTPNGramDrafter, _Past
 from leeway.sampling.penalties import History
 
 VOCAB = 10
@@ -58,19 +58,6 @@ class Text:
 
     def propose(self, num: int = 3, needs_rows: bool = False) -> Draft:
         return self.drafter.propose([self.ask(num, needs_rows)])[0]
-
-
-@pytest.mark.parametrize(
-    ("rate", "cost", "expected"),
-    [
-        (0.5, 0.0, [1.5, 1.75, 1.875]),
-        (0.5, 0.25, [1.5 / 1.25, 1.75 / 1.5, 1.875 / 1.75]),
-        (1.0, 1.0, [1.0, 1.0, 1.0]),
-        (0.0, 1.0, [1 / 2, 1 / 3, 1 / 4]),
-    ],
-)
-def test_a_draft_promises_its_expected_tokens_for_its_cost(rate, cost, expected):
-    assert list(promises(rate, 3, cost)) == pytest.approx(expected, abs=1e-15)
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,10 @@ import itertools
 import pytest
 
 from leeway.core.config import EngineConfig
+from leeway.core.draft_value import MEMORY, PRIOR_RATE, PRIOR_WEIGHT
 from leeway.core.types import Request, SamplingParams
 from leeway.scheduler.budget import draft_budget
 from leeway.scheduler.draft_length import (
-    MEMORY,
-    PRIOR_RATE,
-    PRIOR_WEIGHT,
     PROBE_EVERY,
     USUAL_COSTS,
     DraftCounts,

@@ -197,3 +197,19 @@ def test_the_draft_budget_never_exceeds_what_can_be_committed(
     one = sequence("a", 5, max_tokens=max_tokens)
     one.token_ids += [1] * output_len
     assert draft_budget(one, context_len) == expected
+
+
+def test_only_what_was_cached_counts_as_given_up():
+    """The third is admitted and has read nothing when the first outgrows the cache."""
+    target = backend(capacity_tokens=32, block_len=4)
+    scheduler = Scheduler(target, max_num_seqs=3)
+    first, second, third = sequence("a", 3, 29), sequence("b", 3, 29), sequence("c", 2, 1)
+    for one in (first, second, third):
+        scheduler.add(one)
+    scheduler.plan()
+    assert scheduler.num_running == 3
+    grow(first, 24)
+    grow(second, 1)
+    scheduler.plan()
+    assert scheduler.num_running == 1
+    assert [one.tally.num_preemptions for one in (first, second, third)] == [0, 1, 0]

@@ -15,7 +15,13 @@ from leeway.server.schema import (
     ToolFunction,
 )
 from leeway.server.service_protocol import ServedParts
-from leeway.server.tool_fields import ToolUse, check_name, known_function, use_tools
+from leeway.server.tool_fields import (
+    ToolUse,
+    check_name,
+    known_function,
+    shown_tools,
+    use_tools,
+)
 
 _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 
@@ -29,7 +35,7 @@ def read_messages_tools(
         RequestError: a tool or the choice is malformed, or the model knows no tools.
     """
     functions = [_read_tool(raw, f"tools[{index}]") for index, raw in enumerate(fields.tools)]
-    shown = [{"type": "function", "function": _shown(one)} for one in functions]
+    shown = shown_tools(functions)
     names = [one.name for one in functions]
     if fields.tool_choice is None:
         return use_tools(parts, functions, shown, "auto", is_one=False)
@@ -56,8 +62,3 @@ def _read_tool(raw: dict[str, Any], path: str) -> ToolFunction:
     tool = convert(given, MessagesTool, path)
     check_name(tool.name, f"{path}.name")
     return ToolFunction(tool.name, tool.description, tool.input_schema, tool.strict)
-
-
-def _shown(function: ToolFunction) -> dict[str, Any]:
-    described = {} if function.description is None else {"description": function.description}
-    return {"name": function.name, **described, "parameters": function.parameters}

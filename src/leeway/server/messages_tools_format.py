@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +28,7 @@ class ToolMessagesFormat(MessagesFormat):
 
     def whole(self) -> bytes:
         """Return the message."""
-        for piece in self._pieces(self.outputs[0].text, is_last=True):
+        for piece in self.reader.in_order(self.outputs[0].text, is_last=True):
             self._take(piece)
         content = [_ended(block) for block in self._blocks]
         return msgspec.json.encode(self._message(content) | {"metrics": self.metrics()})
@@ -41,7 +40,7 @@ class ToolMessagesFormat(MessagesFormat):
     def delta(self, index: int, delta: OutputDelta) -> bytes:
         """Return what is new of the blocks."""
         frames = b""
-        for piece in self._pieces(delta.text, is_last=delta.finish_reason is not None):
+        for piece in self.reader.in_order(delta.text, is_last=delta.finish_reason is not None):
             num_before = len(self._blocks)
             news = self._take(piece)
             if len(self._blocks) > num_before:
@@ -60,19 +59,6 @@ class ToolMessagesFormat(MessagesFormat):
         if self.reader.num_calls and self.outputs[0].finish_reason is FinishReason.STOP:
             return {"stop_reason": "tool_use", "stop_sequence": None}
         return MessagesFormat._end(self)
-
-    def _pieces(self, text: str, *, is_last: bool) -> Iterator[str | CallPiece]:
-        """Yield text and calls in the order in which they are written."""
-        for letter in text:
-            pieces = self.reader.add(letter)
-            if pieces.content:
-                yield pieces.content
-            yield from pieces.calls
-        if is_last:
-            pieces = self.reader.finish()
-            if pieces.content:
-                yield pieces.content
-            yield from pieces.calls
 
     def _take(self, piece: str | CallPiece) -> dict[str, Any] | None:
         """Add a piece to the last block, or to a new one; return what is new of it, if anything."""

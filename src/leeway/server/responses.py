@@ -16,11 +16,19 @@ from leeway.server.fields import FieldRules, convert, read_fields, refuse_unless
 from leeway.server.order import make_outputs, read_order, send_answer, with_grammar
 from leeway.server.prompts import ROLES, chat_ids
 from leeway.server.responses_format import ResponsesFormat
+from leeway.server.responses_tools import (
+    call_turn,
+    joined_turns,
+    read_output,
+    read_response_tools,
+)
+from leeway.server.responses_tools_format import ToolResponsesFormat
 from leeway.server.sampling_fields import check_max_tokens, read_stop
 from leeway.server.schema import InputMessage, InputText, ResponseFields
 from leeway.server.service_protocol import ServedParts
 from leeway.server.state import ServerState
 from leeway.server.structured_fields import read_text_format
+from leeway.server.tool_fields import ToolUse, only_form, with_stop
 
 RESPONSES_RULES = FieldRules(
     {
@@ -36,13 +44,10 @@ RESPONSES_RULES = FieldRules(
         "prompt": (),
         "reasoning": ({}, {"effort": "none"}),
         "store": (False,),
-        "tool_choice": ("none", "auto"),
-        "tools": ([],),
         "truncation": ("disabled",),
     },
     frozenset(
         {
-            "parallel_tool_calls",
             "prompt_cache_key",
             "prompt_cache_options",
             "prompt_cache_retention",
@@ -69,15 +74,20 @@ async def responses(http_request: HTTPRequest) -> ASGIApp:
         state, fields, max_tokens=fields.max_output_tokens, stop=read_stop(fields.stop)
     )
     order = replace(order, logprobs=_read_logprobs(fields))
-    order = await with_grammar(state, order, read_text_format(fields.text))
-    prompt = await asyncio.to_thread(_prompt, parts, fields)
-    shape = ResponsesFormat(
-        model=order.model,
-        outputs=make_outputs(order, [prompt]),
-        is_detailed=order.speculative.is_detailed,
-        fields=fields,
-        tokenizer=parts.tokenizer,
-    )
+    tools = read_response_tools(parts, fields)
+    form = only_form(read_text_format(fields.text), tools)
+    order = await with_grammar(state, with_stop(order, tools), form)
+    prompt = await asyncio.to_thread(_prompt, parts, fields, tools)
+    common: dict[str, Any] = {
+        "model": order.model,
+        "outputs": make_outputs(order, [prompt]),
+        "is_detailed": order.speculative.is_detailed,
+        "fields": fields,
+        "tokenizer": parts.tokenizer,
+    }
+    if tools is None:
+        return send_answer(state, order, [prompt], ResponsesFormat(**common))
+    shape = ToolResponsesFormat(**common, reader=tools.dialect.make_reader())
     return send_answer(state, order, [prompt], shape)
 
 
@@ -109,7 +119,7 @@ def _read_logprobs(fields: ResponseFields) -> int | None:
     return None
 
 
-def _prompt(parts: ServedParts, fields: ResponseFields) -> list[int]:
+def _prompt(parts: ServedParts, fields: ResponseFields, tools: ToolUse | None) -> list[int]:
     """Return the ids of a conversation, ready for the assistant's turn.
 
     Raises:
@@ -119,20 +129,33 @@ def _prompt(parts: ServedParts, fields: ResponseFields) -> list[int]:
     if isinstance(given, str):
         plain = [{"role": "user", "content": given}]
     else:
-        plain = [_read_item(raw, f"input[{index}]") for index, raw in enumerate(given)]
+        calls_tools = parts.chat_template.tool_dialect is not None
+        plain = joined_turns(
+            [
+                _read_item(raw, f"input[{index}]", calls_tools=calls_tools)
+                for index, raw in enumerate(given)
+            ]
+        )
     if not plain:
         raise RequestError("input is empty; send a text or at least one message", param="input")
     if fields.instructions:
         plain.insert(0, {"role": "system", "content": fields.instructions})
-    return chat_ids(parts, parts.chat_template.render(plain))
+    shown: dict[str, Any] = {} if tools is None else {"tools": tools.shown}
+    return chat_ids(parts, parts.chat_template.render(plain, **shown))
 
 
-def _read_item(raw: dict[str, Any], path: str) -> dict[str, str]:
+def _read_item(raw: dict[str, Any], path: str, *, calls_tools: bool) -> dict[str, Any]:
     kind = raw.get("type", "message")
+    if calls_tools and kind == "function_call":
+        return call_turn(raw, path)
+    if calls_tools and kind == "function_call_output":
+        output = read_output(raw, path).output
+        return {"role": "tool", "content": _read_content(output, path, "output")}
     if kind != "message":
+        also = ", 'function_call', 'function_call_output'" if calls_tools else ""
         raise RequestError(
-            f"{path}.type is {kind!r}; allowed: 'message' (tools, reasoning and stored items are "
-            "not supported)",
+            f"{path}.type is {kind!r}; allowed: 'message'{also} (other tools, reasoning and "
+            "stored items are not supported)",
             param=f"{path}.type",
         )
     message = convert(
@@ -146,12 +169,12 @@ def _read_item(raw: dict[str, Any], path: str) -> dict[str, str]:
     return {"role": ROLES[message.role], "content": _read_content(message.content, path)}
 
 
-def _read_content(content: str | list[dict[str, Any]], path: str) -> str:
+def _read_content(content: str | list[dict[str, Any]], path: str, name: str = "content") -> str:
     if isinstance(content, str):
         return content
     texts: list[str] = []
     for index, raw in enumerate(content):
-        place = f"{path}.content[{index}]"
+        place = f"{path}.{name}[{index}]"
         if raw.get("type") not in _PARTS:
             raise RequestError(
                 f"{place}.type is {raw.get('type')!r}; allowed: {', '.join(map(repr, _PARTS))}",

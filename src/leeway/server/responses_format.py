@@ -94,6 +94,10 @@ class ResponsesFormat(AnswerFormat):
             "content": [self._part()],
         }
 
+    def _output(self) -> list[dict[str, Any]]:
+        """Return the items of an answer that has ended."""
+        return [self._item()]
+
     def _status(self) -> str:
         reason = self.outputs[0].finish_reason
         if reason is None:
@@ -115,15 +119,15 @@ class ResponsesFormat(AnswerFormat):
             "max_output_tokens": fields.max_output_tokens,
             "metadata": fields.metadata,
             "model": self.model,
-            "output": [self._item()] if is_ended else [],
-            "parallel_tool_calls": False,
+            "output": self._output() if is_ended else [],
+            "parallel_tool_calls": bool(fields.tools) and fields.parallel_tool_calls,
             "previous_response_id": None,
             "reasoning": {"effort": None, "summary": None},
             "store": False,
             "temperature": fields.temperature,
             "text": fields.text or {"format": {"type": "text"}},
-            "tool_choice": "none",
-            "tools": [],
+            "tool_choice": fields.tool_choice or ("auto" if fields.tools else "none"),
+            "tools": fields.tools,
             "top_logprobs": fields.top_logprobs or 0,
             "top_p": fields.top_p,
             "truncation": "disabled",

@@ -117,6 +117,9 @@ class ResponseFields(SamplingFields, kw_only=True, forbid_unknown_fields=True):
     top_logprobs: int | None = None
     stream_options: dict[str, Any] | None = None
     text: dict[str, Any] | None = None
+    tools: list[dict[str, Any]] = []
+    tool_choice: str | dict[str, Any] | None = None
+    parallel_tool_calls: bool = True
     metadata: dict[str, Any] = {}
 
 
@@ -299,6 +302,44 @@ class InputMessage(msgspec.Struct, forbid_unknown_fields=True):
     role: str
     content: str | list[dict[str, Any]]
     type: str = "message"
+    id: str | None = None
+    status: str | None = None
+
+
+class ResponseTool(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """One of the tools of /v1/responses."""
+
+    type: str
+    name: str
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class ResponseToolChoice(msgspec.Struct, forbid_unknown_fields=True):
+    """A choice that is more than a word."""
+
+    type: str
+    name: str = ""
+
+
+class FunctionCallItem(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """An input item that calls a tool."""
+
+    type: str
+    name: str
+    arguments: str
+    call_id: str | None = None
+    id: str | None = None
+    status: str | None = None
+
+
+class FunctionCallOutput(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """An input item with a tool's result; templates show them in order, without ids."""
+
+    type: str
+    output: str | list[dict[str, Any]]
+    call_id: str | None = None
     id: str | None = None
     status: str | None = None
 

@@ -137,6 +137,16 @@ def known_function(name: str, names: list[str]) -> ChosenFunction:
     return ChosenFunction(name)
 
 
+def shown_tools(functions: list[ToolFunction]) -> list[dict[str, Any]]:
+    """Return the tools as OpenAI's chat clients write them, which is what templates expect."""
+    shown = []
+    for one in functions:
+        described = {} if one.description is None else {"description": one.description}
+        function = {"name": one.name, **described, "parameters": one.parameters or {}}
+        shown.append({"type": "function", "function": function})
+    return shown
+
+
 def with_stop(order: Order, tools: ToolUse | None) -> Order:
     """Return the order with the stop strings of its tools added to its own."""
     if tools is None or not tools.stop:

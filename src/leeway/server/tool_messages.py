@@ -27,15 +27,21 @@ def _read_call(raw: dict[str, Any], path: str) -> dict[str, Any]:
         raise RequestError(
             f"{path}.type is {call.type!r}; allowed: 'function'", param=f"{path}.type"
         )
-    function, place = call.function, f"{path}.function.arguments"
+    function = call.function
+    arguments = read_arguments(function.arguments, f"{path}.function.arguments")
+    return {"type": "function", "function": {"name": function.name, "arguments": arguments}}
+
+
+def read_arguments(text: str, path: str) -> dict[str, Any]:
+    """Return a call's arguments. Raises RequestError where they are no JSON object."""
     try:
-        arguments = json.loads(function.arguments or "{}")
+        arguments = json.loads(text or "{}")
     except (ValueError, RecursionError) as error:
         raise RequestError(
-            f"{place} is not JSON ({error}); send the arguments as they came", param=place
+            f"{path} is not JSON ({error}); send the arguments as they came", param=path
         ) from None
     if not isinstance(arguments, dict):
         raise RequestError(
-            f"{place} is a JSON {type(arguments).__name__}; allowed: an object", param=place
+            f"{path} is a JSON {type(arguments).__name__}; allowed: an object", param=path
         )
-    return {"type": "function", "function": {"name": function.name, "arguments": arguments}}
+    return arguments

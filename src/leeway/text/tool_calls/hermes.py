@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from leeway.text.tool_calls.pieces import CallPiece, Pieces, open_len
@@ -63,6 +63,22 @@ class HermesCalls:
             pieces.content = BEGIN + held
         self._state = "content"
         return pieces
+
+    def in_order(self, text: str, *, is_last: bool) -> Iterator[str | CallPiece]:
+        """Yield content and pieces of calls in the order in which they are written.
+
+        With `is_last` what was held back comes too.
+        """
+        for letter in text:
+            pieces = self.add(letter)
+            if pieces.content:
+                yield pieces.content
+            yield from pieces.calls
+        if is_last:
+            pieces = self.finish()
+            if pieces.content:
+                yield pieces.content
+            yield from pieces.calls
 
     def _go_on(self, pieces: Pieces) -> bool:
         """Read on from one state; return whether the next may go on too."""

@@ -3,9 +3,12 @@
 import json
 import signal
 import threading
+from contextlib import contextmanager
 
 import pytest
 from tests.support.openai_server import answer, fake_server
+
+from leeway.cli import bench_load_run
 
 QUICK = ("--num-requests", "3", "-n", "2", "--prompts")
 
@@ -59,7 +62,30 @@ def test_a_server_of_our_own_is_started_and_stopped(on_tiny, prompts):
     report = json.loads(outcome.out)
     [one] = report["levels"]
     assert (one["num_whole"], one["errors"]) == (3, {}) and one["tokens_per_s"] > 0
-    assert report["identity"]["server"]["settings"]["drafter"] == "ngram"
+    settings = report["identity"]["server"]["settings"]
+    assert (settings["drafter"], settings["prefix_cache"]) == ("ngram", "off")
+
+
+@pytest.mark.parametrize(("typed", "name"), [((), "off"), (("--prefix-cache", "on"), "on")])
+def test_a_server_that_is_started_keeps_no_prompt_unless_told_to(
+    leeway, monkeypatch, prompts, typed, name
+):
+    commands, identities = [], []
+
+    @contextmanager
+    def running(_, command, url):
+        commands.append(command)
+        yield
+
+    def measure(spec, plan, levels, identity, **_):
+        identities.append(identity)
+        return 0
+
+    monkeypatch.setattr(bench_load_run, "running", running)
+    monkeypatch.setattr(bench_load_run, "measure", measure)
+    assert leeway("bench", "load", *QUICK, prompts, *typed).code == 0
+    assert [one for one in commands[0] if "prefix-cache" in one] == [f"--prefix-cache={name}"]
+    assert identities[0]["server"]["settings"]["prefix_cache"] == name
 
 
 @pytest.mark.parametrize(

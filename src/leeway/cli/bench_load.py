@@ -56,8 +56,13 @@ def load(
 ) -> int:
     """Put load on a server: throughput, latencies and errors, level by level.
 
+    Levels ask the same prompts, so a server that is started keeps none: --prefix-cache is off
+    unless it is typed.
+
     Ctrl-C shows the levels that are whole; the same command with the same --out goes on from there.
     """
+    if url is None and "prefix_cache" not in call.flags:
+        call = call.with_flags({"prefix_cache": "off"})
     config, screen = call.resolve()
     for name, value in (("num-requests", num_requests), ("limit", 1 if limit is None else limit)):
         if value < 1:

@@ -22,8 +22,7 @@ from leeway.core.config_settings import DRAFT_LENGTHS, DRAFTERS, ROW_SHAPES, SET
 from leeway.core.config_values import integer, law_options
 from leeway.core.errors import ConfigError, LawError, did_you_mean
 from leeway.core.types import Acceptance
-from leeway.drafters.ngram import NGramDrafter
-from leeway.drafters.none import NoDrafter
+from leeway.drafters import registry
 from leeway.engine.compatibility import check_draft_rows
 
 PLAIN = "plain"
@@ -144,7 +143,7 @@ def _parse(text: str, config: EngineConfig) -> ArmSpec:
             param="arm",
         )
     with naming_arm(text):
-        check_draft_rows(build_law(acceptance), drafter, gives_rows=drafter != NGramDrafter.name)
+        check_draft_rows(build_law(acceptance), drafter, gives_rows=_draws(drafter))
     length = _one_of(text, "draft length", parts["length"] or config.draft_length, DRAFT_LENGTHS)
     drafter = drafter if depth else "none"
     return ArmSpec(
@@ -185,8 +184,8 @@ def _one_of(text: str, what: str, word: str, allowed: Sequence[str]) -> str:
 
 
 def _draws(drafter: str) -> bool:
-    """Return whether a drafter may draw tokens from rows."""
-    return drafter not in {NoDrafter.name, NGramDrafter.name}
+    """Return whether a drafter may draw tokens from rows; `auto` may turn out to be one."""
+    return drafter == "auto" or registry.DRAFTERS[drafter].gives_rows
 
 
 def _draft_temperature(text: str, given: str | None, drafter: str, config: EngineConfig) -> float:

@@ -14,6 +14,7 @@ from leeway.bench.arm_spec import ArmSpec
 from leeway.bench.part_clock import PartClock
 from leeway.bench.ready_arm import ReadyArm, ready_arms
 from leeway.core.config import DrafterName, EngineConfig, Origin
+from leeway.core.config_drafter import TAKERS, WITH_HEAD
 from leeway.core.errors import ConfigError
 from leeway.core.limits import NO_LIMITS
 from leeway.core.types import Acceptance
@@ -61,7 +62,7 @@ def load_arms(
             config,
             drafter=cast(DrafterName, name),
             draft_model=config.draft_model if name == "draft_model" else None,
-            head=config.head if name in {"mtp", "mtp_ngram"} else None,
+            head=config.head if name in WITH_HEAD else None,
             origins={**config.origins, "drafter": Origin("flag", "--arm")},
         )
         drafter = build_drafter(
@@ -96,12 +97,12 @@ def _check_used(config: EngineConfig, specs: Sequence[ArmSpec]) -> None:
             param="prefix_cache",
         )
     used = {spec.drafter for spec in specs}
-    for name, takers in (("head", {"mtp", "mtp_ngram", "auto"}), ("draft_model", {"draft_model"})):
+    for name, takers in TAKERS.items():
         value, origin = getattr(config, name), config.origin(name)
-        if value is not None and origin.layer == "flag" and not used & takers:
+        if value is not None and origin.layer == "flag" and not used.intersection(takers):
             raise ConfigError(
                 f"{name} {value!r} (from {origin}) is used by no arm; drop it, or add an arm like "
-                f"rejection@{'mtp' if name == 'head' else name}:3",
+                f"rejection@{takers[0]}:3",
                 param=name,
             )
 

@@ -12,12 +12,15 @@ from leeway.core.config_settings import SETTINGS
 from leeway.core.config_values import Origin
 from leeway.core.errors import ConfigError
 
-_TAKERS = {"draft_model": ("draft_model",), "head": ("mtp", "mtp_ngram", "auto")}
+WITH_HEAD = ("mtp", "mtp_ngram")
+"""Drafters that need a draft head; `auto` takes the first where there is one."""
+
+TAKERS = {"draft_model": ("draft_model",), "head": (*WITH_HEAD, "auto")}
 """Which drafters a setting goes with; the first is the one it implies."""
 
 _COMPANIONS = {
-    "draft_weights": ("draft_model", "mtp", "mtp_ngram"),
-    "draft_temperature": ("draft_model", "mtp", "mtp_ngram", "auto"),
+    "draft_weights": ("draft_model", *WITH_HEAD),
+    "draft_temperature": ("draft_model", *WITH_HEAD, "auto"),
 }
 """Settings that go with some drafters only."""
 
@@ -35,10 +38,10 @@ def resolve_drafter(values: dict[str, Value]) -> None:
     Raises:
         ConfigError: names the settings at odds and their origins.
     """
-    given = [name for name in _TAKERS if values[name].value is not None]
+    given = [name for name in TAKERS if values[name].value is not None]
     if len(given) > 1 and not values["drafter"].is_given:
         _keep_highest(values, given)
-    for name in _TAKERS:
+    for name in TAKERS:
         _resolve_own(values, name)
     if values["drafter"].value == "draft_model" and values["draft_model"].value is None:
         raise ConfigError(
@@ -66,12 +69,12 @@ def _keep_highest(values: dict[str, Value], names: list[str]) -> None:
 
 def _resolve_own(values: dict[str, Value], name: str) -> None:
     drafter, own = values["drafter"], values[name]
-    implied = _TAKERS[name][0]
+    implied = TAKERS[name][0]
     if own.value is None:
         return
-    if drafter.value in _TAKERS[name] and drafter.value != "auto":
+    if drafter.value in TAKERS[name] and drafter.value != "auto":
         return
-    if drafter.value in _TAKERS[name] or not drafter.is_given:
+    if drafter.value in TAKERS[name] or not drafter.is_given:
         origin = drafter.origin if drafter.is_given else own.origin
         values["drafter"] = Value(implied, origin)
     elif drafter.origin.is_above(own.origin):
@@ -91,7 +94,7 @@ def _resolve_companion(values: dict[str, Value], name: str) -> None:
     companion = values[name]
     if not companion.is_given or values["drafter"].value in _COMPANIONS[name]:
         return
-    deciders = [values[other].origin for other in ("drafter", *_TAKERS) if values[other].is_given]
+    deciders = [values[other].origin for other in ("drafter", *TAKERS) if values[other].is_given]
     above = [origin for origin in deciders if origin.is_above(companion.origin)]
     if not above:
         raise ConfigError(

@@ -11,6 +11,7 @@ from leeway.acceptance.registry import build_law
 from leeway.backends.openvino.backend import OpenVINOBackend
 from leeway.backends.openvino.head import OpenVINOHead
 from leeway.core.config import EngineConfig
+from leeway.core.config_drafter import WITH_HEAD
 from leeway.core.errors import ConfigError
 from leeway.drafters.base import Drafter
 from leeway.drafters.draft_model import ModelDrafter
@@ -18,6 +19,7 @@ from leeway.drafters.mtp import MTPDrafter
 from leeway.drafters.mtp_ngram import MTPNGramDrafter
 from leeway.drafters.ngram import NGramDrafter
 from leeway.drafters.none import NoDrafter
+from leeway.drafters.registry import DRAFTERS
 from leeway.engine.compatibility import check_draft_rows
 from leeway.engine.engine import Engine, Parts
 from leeway.models.base import ModelFiles
@@ -32,8 +34,6 @@ OnProgress = Callable[[str, int, int], None]
 
 AUTO_WITH_HEAD = MTPDrafter.name
 """The drafter that `auto` is where the model has a head; the other choice is `mtp_ngram`."""
-_WITH_HEAD = (MTPDrafter.name, MTPNGramDrafter.name)
-_GIVE_ROWS = (ModelDrafter.name, *_WITH_HEAD)
 
 
 def load_engine(config: EngineConfig, on_progress: OnProgress | None = None) -> Engine:
@@ -46,7 +46,7 @@ def load_engine(config: EngineConfig, on_progress: OnProgress | None = None) -> 
     """
     law = build_law(config.acceptance)
     if config.drafter != "auto":
-        check_draft_rows(law, config.drafter, gives_rows=config.drafter in _GIVE_ROWS)
+        check_draft_rows(law, config.drafter, gives_rows=DRAFTERS[config.drafter].gives_rows)
     files = open_model(config.model, cache_dir=config.cache_dir, on_progress=on_progress)
     head_files = choose_head(config, files)
     if config.drafter == "auto" and head_files is None:
@@ -74,7 +74,7 @@ def choose_head(config: EngineConfig, files: ModelFiles) -> HeadFiles | None:
         ModelError: the named head cannot be had or fits another model.
         ConfigError: a head is asked for and there is none.
     """
-    if config.drafter not in {"auto", *_WITH_HEAD}:
+    if config.drafter not in {"auto", *WITH_HEAD}:
         return None
     if config.head is not None:
         return open_head(config.head, files, cache_dir=config.cache_dir)

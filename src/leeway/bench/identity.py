@@ -18,6 +18,7 @@ from leeway.bench.machine import read_machine
 from leeway.bench.ready_arm import ReadyArm
 from leeway.bench.url_arm import UrlArm
 from leeway.bench.workload import digest_of
+from leeway.drafters.mtp_ngram import MTPNGramDrafter
 
 _MEASURED_ROOMS = (
     "acceptance",
@@ -61,10 +62,10 @@ def identity_of(
         "model": {"name": parts.model_name, "sha256": model_sha256},
         "backend": {key: value for key, value in settings.items() if key not in _CHANGING},
         "drafters": {name: dict(facts) for name, facts in drafters.items()},
-        "draft_cost": {  # shortens adaptive drafts
+        "draft_cost": {  # shortens adaptive drafts and those of a head beside n-grams
             arm.spec.name: arm.engine.draft_length.draft_cost
             for arm in own
-            if arm.spec.draft_length == "adaptive"
+            if arm.spec.draft_length == "adaptive" or arm.spec.drafter == MTPNGramDrafter.name
         },
         "arms": {arm.spec.name: arm.spec.text for arm in arms},
         "first_arm": arms[0].spec.name,

@@ -160,6 +160,8 @@ def test_the_cost_that_shortens_drafts_is_part_of_the_run():
     arms, plan = make_arms(texts), make_plan()
     [(name, cost)] = identity(arms, plan)["draft_cost"].items()
     assert name == "long" and cost > 0
+    both = replace(arms[2], spec=replace(arms[2].spec, drafter="mtp_ngram"))
+    assert list(identity([*arms[:2], both], plan)["draft_cost"]) == ["long", both.spec.name]
 
 
 @pytest.mark.parametrize("room", ["engine", "grammar"])

@@ -76,6 +76,32 @@ def test_t12_exact_laws_give_the_masked_targets_own_law(law, drafter):
     assert distance(enumerate_outcomes(run), expected) < 1e-12
 
 
+@pytest.mark.parametrize(("law", "drafter"), ENUMERATED, ids=case_label)
+def test_t12_a_draft_into_a_dead_end_ends_an_answer_no_more_often_than_plain_decoding(law, drafter):
+    dead_end = Grammar("regex", "a(bq|c|ab)", "guided_regex")
+
+    def law_of(law, drafter):
+        def run(coins):
+            engine = make_engine(
+                TABLE,
+                drafter=drafter,
+                draft_table=DRAFT_TABLE,
+                acceptance=law,
+                eos_token_id=END,
+                make_coins=lambda _: coins,
+            )
+            one = Request("a", PROMPT, SamplingParams(max_tokens=5, seed=0), grammar=dead_end)
+            deltas = run_all(engine, one)["a"]
+            is_dead = deltas[-1].finish_reason is FinishReason.ERROR
+            return (-1,) if is_dead else token_ids(deltas)
+
+        return enumerate_outcomes(run)
+
+    plain = law_of(Acceptance(), "none")
+    assert set(plain) == {(-1,), (0, 2, END), (0, 0, 1, END)}
+    assert distance(law_of(law, drafter), plain) < 1e-12
+
+
 def make(law, drafter):
     return serve(law, drafter, TABLE, DRAFT_TABLE, eos_token_id=END)
 

@@ -52,12 +52,7 @@ def _cut(sequence: Sequence, draft: Draft) -> Draft:
     """Return the draft before its first token that the request does not allow."""
     num_banned = sequence.sampling.min_tokens - sequence.output_len
     draft = cut_at_end(draft, sequence.end_token_ids, num_banned)
-    if sequence.grammar is None or not draft.token_ids:
-        return draft
-    try:
-        return sequence.grammar.cut(draft)
-    except LeewayError:  # the verdict on the first row will meet it again and end the request
-        return Draft(())
+    return draft if sequence.grammar is None else sequence.grammar.cut(draft)
 
 
 def _propose(drafter: Drafter, asking: list[Sequence], asks: list[DraftAsk]) -> list[Draft]:

@@ -95,6 +95,8 @@ def judge(sequence: Sequence, draft: Draft, logits: FloatArray) -> Judgement:
         rows = sequence.limit_state.apply(law, rows, draft.token_ids, sequence.output_len)
     bonus_row, columns = aligned.target_probs[-1], aligned.draft_columns
     verdict = verify(law, rows, bonus_row, columns, sequence.coins, sequence.output_len)
+    if sequence.grammar is not None and verdict.is_bonus:
+        sequence.grammar.check_next(draft.token_ids)
     last = Provenance.BONUS if verdict.is_bonus else Provenance.RECOVERED
     accepted = draft.token_ids[: verdict.num_accepted]
     return Judgement(

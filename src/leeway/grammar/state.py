@@ -17,6 +17,7 @@ import llguidance
 import numpy as np
 from numpy.typing import NDArray
 
+from leeway.core.errors import RequestError
 from leeway.core.types import Draft, FloatArray, Grammar, IntArray
 from leeway.grammar.source import refusal
 
@@ -99,12 +100,16 @@ class GrammarState:
             logits: [num_draft_tokens + 1, vocab_size]; row i stands behind `draft_ids[:i]`.
             draft_ids: the block's drafted tokens, each of them allowed.
 
+        The last row stays as it is where nothing may come behind the whole draft: whoever reads it
+        has to `check_next` first.
+
         Raises:
-            RequestError: nothing may come at a row.
+            RequestError: nothing may come at the first row.
         """
         masked = np.array(logits)
         for index, row in enumerate(masked):
-            allowed = self.check_next(draft_ids[:index])
+            behind = draft_ids[:index]
+            allowed = self._try(behind) if behind else self.check_next(())
             if allowed is not None:
                 row[~allowed] = -np.inf
         return masked
@@ -119,7 +124,7 @@ class GrammarState:
             draft_ids: tokens drafted before it.
             ids: [num_columns], the token of each column; None where column j is token j.
         """
-        allowed = self.allowed_after(draft_ids)
+        allowed = self._try(draft_ids)
         if allowed is None:
             return None
         masked: FloatArray = np.where(allowed if ids is None else allowed[ids], logits, -np.inf)
@@ -137,10 +142,17 @@ class GrammarState:
         if draft.rows is not None:
             return draft
         for index, token_id in enumerate(draft.token_ids):
-            allowed = self.allowed_after(draft.token_ids[:index])
+            allowed = self._try(draft.token_ids[:index])
             if allowed is None or not allowed[token_id]:
                 return Draft(draft.token_ids[:index])
         return draft
+
+    def _try(self, draft_ids: Sequence[int]) -> BoolArray | None:
+        """Return `allowed_after`; None also where nothing may come or the library gave up."""
+        try:
+            return self.check_next(draft_ids)
+        except RequestError:
+            return None
 
     def _follow(self, token_ids: tuple[int, ...]) -> tuple[Part, tuple[int, ...]]:
         """Return which part of the answer comes behind these tokens, and those of its form."""

@@ -7,6 +7,7 @@ Python interface:
     SamplingParams   how tokens are drawn
     Acceptance       which law judges drafted tokens
     Limits           where and how far a lossy law may go
+    Grammar          the form that an answer must have
     laws()           what laws there are
 """
 
@@ -15,13 +16,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from leeway.core.limits import Limits
-from leeway.core.types import Acceptance, SamplingParams
+from leeway.core.types import Acceptance, Grammar, SamplingParams
 
 if TYPE_CHECKING:
     from leeway.acceptance.base import LawInfo
     from leeway.llm import LLM, Completion
 
-__all__ = ["LLM", "Acceptance", "Completion", "Limits", "SamplingParams", "laws"]
+__all__ = ["LLM", "Acceptance", "Completion", "Grammar", "Limits", "SamplingParams", "laws"]
 
 
 def laws() -> tuple[LawInfo, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
 
@@ -20,6 +20,7 @@ from leeway.core.receipt import Receipt
 from leeway.core.types import (
     Acceptance,
     FinishReason,
+    Grammar,
     OutputDelta,
     Provenance,
     Request,
@@ -127,12 +128,14 @@ class LLM:
         logprobs: int | None = None,
         prompt_logprobs: int | None = None,
         limits: Limits | None = None,
+        grammar: Grammar | None = None,
     ) -> list[Completion]:
         """Continue raw prompts (text or token ids), all at once, in the order given.
 
         `logprobs` and `prompt_logprobs` ask for log probabilities under the target's raw rows, of
         output and prompt tokens, with so many of the likeliest tokens; with `max_tokens` 0 the
-        prompts are only read. `limits` None takes the engine's own.
+        prompts are only read. `limits` None takes the engine's own. `grammar` is the form that the
+        answers must have.
 
         Raises:
             RequestError: a parameter is out of range or a prompt cannot fit; none was started.
@@ -145,7 +148,7 @@ class LLM:
             )
             for prompt in each
         ]
-        return self._complete(requests)
+        return self._complete([replace(one, grammar=grammar) for one in requests])
 
     def chat(
         self,
@@ -155,11 +158,12 @@ class LLM:
         *,
         logprobs: int | None = None,
         limits: Limits | None = None,
+        grammar: Grammar | None = None,
     ) -> Completion:
-        """Answer a conversation; `logprobs` and `limits` as in `generate`."""
+        """Answer a conversation; `logprobs`, `limits` and `grammar` as in `generate`."""
         prompt = self.encode_messages(messages)
         request = self._request(prompt, sampling or SamplingParams(), acceptance, limits, logprobs)
-        return self._complete([request])[0]
+        return self._complete([replace(request, grammar=grammar)])[0]
 
     def stream(
         self,

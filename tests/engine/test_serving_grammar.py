@@ -20,6 +20,7 @@ from leeway.backends.tabular import random_table
 from leeway.core.errors import RequestError
 from leeway.core.types import Acceptance, FinishReason, Grammar, Request, SamplingParams
 from leeway.grammar.state import GrammarState
+from leeway.llm import LLM
 
 END = 3
 TABLE, DRAFT_TABLE = random_table(4, 1, seed=51), random_table(4, 1, seed=52)
@@ -148,6 +149,19 @@ def test_t12_t03_t17_the_same_seed_gives_the_same_answer_alone_and_among_others(
         assert token_ids(found[f"r{seed}"]) == token_ids(deltas)
 
 
+@pytest.mark.parametrize(("law", "drafter"), SERVED_EXACT, ids=case_label)
+def test_t12_t17_lack_of_room_changes_no_token_of_the_form(law, drafter):
+    form = Grammar("regex", "(ab|ca|b){13,15}", "guided_regex")
+    asked = [ask(f"r{seed}", form, seed=seed, max_tokens=40) for seed in range(4)]
+    crowded = serve(law, drafter, TABLE, DRAFT_TABLE, eos_token_id=END, capacity_tokens=64)
+    found = run_all(crowded, *asked)
+    assert sum(tally.num_preemptions for tally in crowded.totals.values()) > 0
+    for one in asked:
+        alone = run_all(make(law, drafter), one)[one.request_id]
+        assert token_ids(found[one.request_id]) == token_ids(alone)
+        assert re.fullmatch(form.text, text(alone))
+
+
 @every_law
 def test_t12_t07_the_limit_cuts_an_answer_that_could_still_be_completed(law, drafter):
     asked = [
@@ -221,6 +235,14 @@ def test_t12_the_form_begins_behind_the_reasoning_in_the_middle_of_a_block(law, 
         assert ids[-1] == END and END not in ids[:-1]
         assert re.fullmatch(LOOPS.text, "".join("abc?<>"[token] for token in ids[:-1]))
     assert inside_blocks > 0 or drafter == "none"
+
+
+def test_the_python_face_takes_a_form():
+    llm = LLM.from_engine(make(Acceptance(), "draft_model"))
+    answers = llm.generate([PROMPT, PROMPT[:3]], SamplingParams(seed=2), grammar=CHOICE)
+    assert {answer.text for answer in answers} <= set(WORDS)
+    asked = [{"role": "user", "content": "ab"}]
+    assert llm.chat(asked, SamplingParams(seed=2), grammar=CHOICE).text in WORDS
 
 
 def test_logprobs_are_those_of_the_raw_row():

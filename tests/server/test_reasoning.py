@@ -72,6 +72,22 @@ def test_t14_each_part_is_in_its_channel_whole_and_streamed(
     assert channels(client) == (reasoning, content, "")
 
 
+@pytest.mark.parametrize(
+    ("reply", "num_reasoning"),
+    [("<think>ö</think> Yes", 17), ("Yes", 0), ("<think>So", 9), ("<think></think>", 15)],
+)
+def test_t19_tokens_of_reasoning_are_counted_among_the_others(
+    service, client, reply, num_reasoning
+):
+    service.reply = lambda prompt: reply
+    usage = client.post("/v1/chat/completions", json=ASK).json()["usage"]
+    assert usage["completion_tokens_details"] == {"reasoning_tokens": num_reasoning}
+    assert num_reasoning <= usage["completion_tokens"] == len(reply.encode())
+    options = {"stream": True, "stream_options": {"include_usage": True}}
+    text = client.post("/v1/chat/completions", json={**ASK, **options}).text
+    assert json.loads(frames(text)[-2])["usage"] == usage
+
+
 def test_t14_calls_that_are_only_thought_of_are_not_made(service, client):
     service.reply = lambda prompt: f"<think>{CALL}</think>{CALL}"
     choice = whole(client, tools=[TOOL])

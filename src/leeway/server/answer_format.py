@@ -28,6 +28,7 @@ class ChoiceOutput:
         is_first_of_prompt: whether usage counts the prompt here; choices of one prompt share it.
         prompt_text: the prompt as echoed; None where it is not.
         prompt_logprobs, logprobs: entries of prompt and output, where asked for.
+        token_ids: of the output so far, those that complete a stop string included.
         num_deltas: deltas taken so far.
     """
 
@@ -35,13 +36,18 @@ class ChoiceOutput:
     is_first_of_prompt: bool = True
     prompt_text: str | None = None
     texts: list[str] = field(default_factory=list)
-    output_len: int = 0
+    token_ids: list[int] = field(default_factory=list)
     num_deltas: int = 0
     prompt_logprobs: list[TokenLogprob | None] = field(default_factory=list)
     logprobs: list[TokenLogprob] = field(default_factory=list)
     finish_reason: FinishReason | None = None
     stop_match: str | int | None = None
     receipt: Receipt | None = None
+
+    @property
+    def output_len(self) -> int:
+        """Number of output tokens so far."""
+        return len(self.token_ids)
 
     @property
     def text(self) -> str:
@@ -51,7 +57,7 @@ class ChoiceOutput:
     def take(self, delta: OutputDelta) -> None:
         """Add a delta."""
         self.texts.append(delta.text)
-        self.output_len += len(delta.token_ids)
+        self.token_ids.extend(delta.token_ids)
         self.num_deltas += 1
         self.prompt_logprobs.extend(delta.prompt_logprobs)
         self.logprobs.extend(delta.logprobs)

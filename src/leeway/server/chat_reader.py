@@ -12,9 +12,10 @@ from dataclasses import replace
 from typing import Any
 
 from leeway.core.types import FinishReason, Grammar
-from leeway.server.service_protocol import ServedParts
+from leeway.server.service_protocol import ServedParts, ServedTokenizer
 from leeway.server.tool_fields import ToolUse
-from leeway.text.reasoning import CLOSE, OPEN, ReasoningSplit, begins_inside
+from leeway.text.detokenizer import Detokenizer
+from leeway.text.reasoning import CLOSE, OPEN, ReasoningSplit, begins_inside, count_tokens
 from leeway.text.tool_calls.hermes import HermesCalls
 from leeway.text.tool_calls.pieces import CallPiece, Pieces, joined_calls
 
@@ -24,6 +25,7 @@ class ChatReader:
 
     def __init__(self, reasoning: ReasoningSplit | None, calls: HermesCalls | None) -> None:
         self._reasoning = reasoning
+        self._is_inside = reasoning is not None and reasoning.is_reasoning
         self._calls = calls
 
     def delta(self, text: str, *, is_last: bool) -> dict[str, Any]:
@@ -57,6 +59,14 @@ class ChatReader:
         """Return why the answer ended: it may have ended to call tools."""
         has_calls = self._calls is not None and self._calls.num_calls > 0
         return "tool_calls" if has_calls and reason is FinishReason.STOP else reason
+
+    def num_reasoning(self, tokenizer: ServedTokenizer, token_ids: Sequence[int]) -> int | None:
+        """Return how many of an answer's tokens are reasoning; None where the model does not."""
+        if self._reasoning is None:
+            return None
+        detokenizer = Detokenizer(tokenizer)
+        texts = (detokenizer.add([token_id]) for token_id in token_ids)
+        return count_tokens(texts, is_inside=self._is_inside)
 
     def _read(self, text: str, *, is_last: bool) -> tuple[str, Pieces]:
         reasoning, content = "", text

@@ -165,6 +165,15 @@ class ChatFormat(ChoiceFormat):
             "finish_reason": self._reason(index, output.finish_reason),
         }
 
+    def _tail(self) -> dict[str, Any]:
+        tail = ChoiceFormat._tail(self)
+        pairs = zip(self.readers, self.outputs, strict=False)
+        counts = [reader.num_reasoning(self.tokenizer, one.token_ids) for reader, one in pairs]
+        known = [count for count in counts if count is not None]
+        if known:
+            tail["usage"]["completion_tokens_details"] = {"reasoning_tokens": sum(known)}
+        return tail
+
     def _reason(self, index: int, reason: FinishReason | None) -> str | None:
         return self.readers[index].finish_reason(reason) if self.readers else reason
 

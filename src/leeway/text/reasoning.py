@@ -7,6 +7,7 @@ of a tag is held back. Reasoning can only come first: a tag further on is text.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from leeway.text.tool_calls.pieces import open_len
@@ -17,6 +18,23 @@ OPEN, CLOSE = "<think>", "</think>"
 def begins_inside(prompt: str) -> bool:
     """Return whether a prompt ends with an open tag, so that the answer begins with reasoning."""
     return prompt.rstrip().endswith(OPEN)
+
+
+def count_tokens(texts: Iterable[str], *, is_inside: bool) -> int:
+    """Return how many tokens of an answer are reasoning, those of the tags included.
+
+    Args:
+        texts: what each token adds to the text.
+        is_inside: whether the prompt has opened the tag.
+    """
+    split = ReasoningSplit(is_inside=is_inside)
+    num_reasoning = 0
+    for number, text in enumerate(texts, 1):
+        was_reasoning = split.is_reasoning
+        split.add(text)
+        if was_reasoning or split.is_reasoning:
+            num_reasoning = number
+    return num_reasoning
 
 
 class ReasoningSplit:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leeway.text.reasoning import ReasoningSplit, begins_inside
+from leeway.text.reasoning import ReasoningSplit, begins_inside, count_tokens
 
 CASES = {
     "both": (False, "<think>\nhm, so\n</think>\n\nYes", "hm, so\n", "Yes"),
@@ -49,3 +49,18 @@ def test_what_is_certain_is_delivered_at_once():
 )
 def test_a_prompt_may_open_the_tag(prompt, is_inside):
     assert begins_inside(prompt) is is_inside
+
+
+@pytest.mark.parametrize(
+    ("is_inside", "texts", "num_reasoning"),
+    [
+        (False, ["<th", "ink>", "so", "</think>", "Yes"], 4),
+        (False, ["<think>", "so", "</think>Yes", "No"], 3),
+        (True, ["so", "</th", "ink>", "\n"], 3),
+        (False, ["Yes", "<think>", "no"], 0),
+        (False, ["<think>", "so", ""], 3),
+        (False, [], 0),
+    ],
+)
+def test_t19_tokens_are_counted_up_to_the_one_that_closes_the_tag(is_inside, texts, num_reasoning):
+    assert count_tokens(texts, is_inside=is_inside) == num_reasoning

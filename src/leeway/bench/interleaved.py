@@ -35,7 +35,7 @@ from leeway.bench.url_arm import UrlArm, url_window
 from leeway.bench.window import SCHEMA, Window, read_windows, tally_to_json, write_window
 from leeway.bench.workload import Prompt, digest_of
 from leeway.core.errors import ConfigError
-from leeway.core.types import SamplingParams
+from leeway.core.types import Request, SamplingParams
 
 WAKE_TOKENS, WAKE_PROMPT_TOKENS = 16, 512
 _DIGITS = 7  # a tenth of a microsecond
@@ -103,8 +103,9 @@ def measure(
 ) -> Iterator[Window]:
     """Yield each window as it is measured; blocks that are `done` are left out.
 
-    Every arm first runs one uncounted request, in this process a short one. With a `folder` each
-    window is written before it is yielded. `command` is kept as it is.
+    Arms of this process refuse what does not fit before anything runs. Then every arm runs one
+    uncounted request, in this process a short one. With a `folder` each window is written before it
+    is yielded. `command` is kept as it is.
 
     Raises:
         LeewayError: a request is refused or fails.
@@ -115,13 +116,7 @@ def measure(
     todo = [(index, block) for index, block in enumerate(blocks) if block not in whole]
     if not todo:
         return
-    wake = replace(plan.sampling, seed=0, max_tokens=min(WAKE_TOKENS, plan.sampling.max_tokens))
-    first = plan.prompts[todo[0][1][2]]
-    for arm in arms:
-        if isinstance(arm, UrlArm):
-            arm.wake(first, wake)
-        else:
-            arm.run(first.token_ids[:WAKE_PROMPT_TOKENS], wake)
+    _wake(arms, plan, plan.prompts[todo[0][1][2]])
     for num_measured, (index, block) in enumerate(todo):
         on_block(Progress(len(blocks), len(blocks) - len(todo), num_measured))
         for position, arm_index in enumerate(_order(index, len(arms))):
@@ -140,6 +135,20 @@ def measure(
             if folder is not None:
                 write_window(folder, arm_index, window)
             yield window
+
+
+def _wake(arms: Sequence[ReadyArm | UrlArm], plan: Plan, first: Prompt) -> None:
+    """Check that the longest prompt fits, then run one request an arm that is not counted."""
+    wake = replace(plan.sampling, seed=0, max_tokens=min(WAKE_TOKENS, plan.sampling.max_tokens))
+    longest = max(plan.prompts, key=lambda one: len(one.token_ids))
+    for arm in arms:
+        if isinstance(arm, ReadyArm):
+            arm.engine.check(Request("longest", longest.token_ids, plan.sampling))
+    for arm in arms:
+        if isinstance(arm, UrlArm):
+            arm.wake(first, wake)
+        else:
+            arm.run(first.token_ids[:WAKE_PROMPT_TOKENS], wake)
 
 
 def _order(block_index: int, num_arms: int) -> list[int]:

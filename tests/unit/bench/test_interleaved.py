@@ -8,6 +8,7 @@ import pytest
 from tests.support.bench_arms import make_arms, make_plan
 from tests.support.openai_server import answer, chunk, fake_server, usage
 
+from leeway.bench import interleaved
 from leeway.bench.identity import identity_of, source_digest
 from leeway.bench.interleaved import Progress, measure, resume
 from leeway.bench.ready_arm import Reader
@@ -16,7 +17,8 @@ from leeway.bench.summary import summarise, warnings_of
 from leeway.bench.url_arm import ready_url_arm
 from leeway.bench.url_spec import UrlSpec
 from leeway.bench.window import read_windows
-from leeway.core.errors import ConfigError
+from leeway.bench.workload import Prompt
+from leeway.core.errors import ConfigError, ContextLengthError
 
 TEXTS = ["plain", "rejection@draft_model:2", "soft=typical:delta=0.3@draft_model:2"]
 NAMES = ["plain", "rejection@draft_model:2", "soft"]
@@ -230,3 +232,13 @@ def test_a_servers_end_in_the_middle_is_kept_and_voids_its_arm(tmp_path):
     summaries = summarise(windows, ["plain", "it"])
     assert summaries[1].ratios["decode"] is None
     assert any("arm it is void: a request failed" in one for one in warnings_of(windows, summaries))
+
+
+def test_a_prompt_that_does_not_fit_is_refused_before_anything_runs(monkeypatch):
+    """However short the uncounted request is, and wherever the prompt stands."""
+    arms = make_arms(TEXTS)
+    context_len = arms[0].engine.parts.backend.context_len
+    plan = make_plan(prompts=[Prompt("short", (0, 1)), Prompt("long", (1,) * context_len)])
+    monkeypatch.setattr(interleaved, "WAKE_PROMPT_TOKENS", 2)
+    with pytest.raises(ContextLengthError, match=f"the prompt has {context_len} tokens"):
+        next(measure(arms, plan, identity(arms, plan), folder=None))

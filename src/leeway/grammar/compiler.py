@@ -63,7 +63,8 @@ class GrammarCompiler:
 
     def __init__(self, read_vocabulary: Callable[[], Vocabulary]) -> None:
         self._read_vocabulary = read_vocabulary
-        self._lock = threading.Lock()
+        self._building = threading.Lock()
+        self._lock = threading.Lock()  # of `_kept`; never held while something is compiled
         self._vocabulary: Vocabulary | None = None
         self._tokenizer: llguidance.LLTokenizer | None = None
         self._kept: OrderedDict[Grammar, GrammarState] = OrderedDict()
@@ -74,23 +75,34 @@ class GrammarCompiler:
         Raises:
             RequestError: it is malformed, too large, or no answer has this form.
         """
-        if grammar not in self._kept:
-            with self._lock:
-                self._compiled(grammar)
+        self._compiled(grammar)
 
     def start(self, grammar: Grammar) -> GrammarState:
-        """Return the state of an answer that has not begun. Raises what `compile` raises."""
-        with self._lock:
-            return self._compiled(grammar).copy()
+        """Return the state of an answer that has not begun. Raises what `compile` raises.
+
+        Waits for another thread's compilation only where this grammar is not kept.
+        """
+        return self._compiled(grammar).copy()
 
     def _compiled(self, grammar: Grammar) -> GrammarState:
-        state = self._kept.get(grammar)
-        if state is None:
-            state = self._build(grammar)
-            self._kept[grammar] = state
-            if len(self._kept) > MAX_KEPT:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(grammar)
+        state = self._find(grammar)
+        if state is not None:
+            return state
+        with self._building:
+            state = self._find(grammar)
+            if state is None:
+                state = self._build(grammar)
+                with self._lock:
+                    self._kept[grammar] = state
+                    if len(self._kept) > MAX_KEPT:
+                        self._kept.popitem(last=False)
+        return state
+
+    def _find(self, grammar: Grammar) -> GrammarState | None:
+        with self._lock:
+            state = self._kept.get(grammar)
+            if state is not None:
+                self._kept.move_to_end(grammar)
         return state
 
     def _build(self, grammar: Grammar) -> GrammarState:

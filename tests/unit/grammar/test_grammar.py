@@ -2,6 +2,8 @@
 
 import json
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -181,3 +183,26 @@ CALLS = {"frames": [{"begin": "{1:", "schema": {"const": 1}, "end": "}"}], "betw
 def test_calls_hold_to_their_frames_from_the_trigger_on(trigger, between, text, length):
     calls = {**CALLS, "trigger": trigger, "between": between}
     assert spell(start("calls", json.dumps(calls)), text) == length
+
+
+def test_a_kept_form_starts_while_another_one_compiles():
+    compiler = GrammarCompiler(vocabulary)
+    kept, slow = Grammar("regex", "a", "field"), Grammar("regex", "b", "field")
+    compiler.compile(kept)
+    build, inside, go_on = compiler._build, threading.Event(), threading.Event()
+
+    def stand_still(grammar):
+        inside.set()
+        assert go_on.wait(30)
+        return build(grammar)
+
+    compiler._build = stand_still
+    with ThreadPoolExecutor(2) as pool:
+        waiting = pool.submit(compiler.compile, slow)
+        assert inside.wait(30)
+        try:
+            assert allowed(pool.submit(compiler.start, kept).result(timeout=30)) == [0]
+        finally:
+            go_on.set()
+        waiting.result(timeout=30)
+    assert allowed(compiler.start(slow)) == [1]

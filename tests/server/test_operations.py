@@ -167,7 +167,7 @@ def test_health_when_ready(client):
         "engaged": "ngram",
         "num_speculative_tokens": 3,
         "draft_length": "fixed",
-        "draft_temperature": 1.0,
+        "draft_temperature": 0.8,
     }
     assert body["backend"]["backend"] == "scripted"
     assert body["load"]["num_requests_running"] == 0

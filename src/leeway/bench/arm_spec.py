@@ -58,12 +58,12 @@ class ArmSpec:
 
     @property
     def text(self) -> str:
-        """The whole definition in the grammar of this module, but for a draft temperature of 1."""
+        """The whole definition in the grammar of this module."""
         options = ",".join(f"{key}={value}" for key, value in self.acceptance.options.items())
         law = f"{self.acceptance.law}:{options}" if options else self.acceptance.law
         depth = f"{self.num_speculative_tokens}:{self.draft_length}"
         scale = self.draft_temperature
-        drawn = f",draft_temperature={scale}" if scale != 1 and _draws(self.drafter) else ""
+        drawn = f",draft_temperature={scale}" if _draws(self.drafter) else ""
         return f"{law}@{self.drafter}:{depth}{drawn}/{self.row_shape}"
 
 

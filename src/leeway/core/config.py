@@ -86,7 +86,7 @@ class EngineConfig:
     draft_weights: WeightsName = "int8"
     num_speculative_tokens: int = 3
     draft_length: DraftLengthName = "fixed"
-    draft_temperature: float = 1.0
+    draft_temperature: float = 0.8
     draft_cost: float | None = None
     acceptance: Acceptance = field(default_factory=Acceptance)
     limits: Limits = NO_LIMITS

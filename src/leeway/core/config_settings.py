@@ -167,7 +167,7 @@ _DRAFTING = (
         "drafting",
         "Draft at this multiple of the request's temperature; 0 drafts greedily.",
         read.zero_or(0.01, 100),
-        1.0,
+        0.8,
         metavar="X",
     ),
     Setting(

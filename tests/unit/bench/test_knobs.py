@@ -103,8 +103,8 @@ def test_two_sweeps_of_one_knob_are_told_apart():
     deep = [f"typical:delta={delta}@draft_model:3" for delta in deltas]
     names = [one.name for one in knob_series(summaries_of(*plain, *deep))]
     assert names == [
-        "typical @draft_model:2:fixed/stable by delta",
-        "typical @draft_model:3:fixed/stable by delta",
+        "typical @draft_model:2:fixed,draft_temperature=0.8/stable by delta",
+        "typical @draft_model:3:fixed,draft_temperature=0.8/stable by delta",
     ]
 
 

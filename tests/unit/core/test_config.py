@@ -306,7 +306,7 @@ class TestDrafter:
         config = resolved(home, tmp_path, flags={**flags, "draft_weights": "int4"}).engine
         assert (config.drafter, config.head, config.draft_weights) == ("mtp_ngram", "h", "int4")
         config = resolved(home, tmp_path, flags={"head": "h"}, file='drafter = "mtp_ngram"\n')
-        assert config.engine.drafter == "mtp_ngram" and config.engine.draft_temperature == 1.0
+        assert config.engine.drafter == "mtp_ngram" and config.engine.draft_temperature == 0.8
 
     def test_a_head_for_another_drafter_is_refused(self, home, tmp_path):
         message = refusal(home, tmp_path, flags={"drafter": "none", "head": "h"})

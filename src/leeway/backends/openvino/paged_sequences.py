@@ -16,6 +16,9 @@ class PagedSequences:
     _model: PagedModel
     _settings: dict[str, str | int | float | bool]
 
+    context_len: int
+    prefill_chunk_len: int
+
     def open(self) -> int:
         """Return the handle of a new, empty sequence."""
         return self._model.pool.open()
@@ -47,3 +50,11 @@ class PagedSequences:
     def check_integrity(self) -> None:
         """Assert that no cache block is lost or owned twice."""
         self._model.pool.check_integrity()
+
+    def _warm_up_rows(self) -> tuple[int, ...]:
+        """Return the rows of the forwards at load: as many as there are, a verify step's, one.
+
+        The longest makes the runtime take all its buffers, before they move to huge pages.
+        """
+        most = min(self.prefill_chunk_len, self.context_len, self._model.pool.capacity_tokens)
+        return tuple(min(rows, most) for rows in (most, 4, 1))

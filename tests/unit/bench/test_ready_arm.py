@@ -131,7 +131,7 @@ def test_a_row_shape_that_cannot_be_had_is_refused():
 
 def test_one_draft_model_serves_every_draft_temperature():
     cool, same = make_arms(
-        ["rejection@draft_model:2,draft_temperature=0", "rejection@draft_model:2,draft_temperature=1"]
+        [f"rejection@draft_model:2,draft_temperature={scale}" for scale in (0, 1)]
     )
     drafters = [arm.engine.parts.drafter for arm in (cool, same)]
     assert drafters[0] is drafters[1]

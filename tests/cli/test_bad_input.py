@@ -25,7 +25,10 @@ PROMPT = ["generate", "-p", "hello"]
             ["--typical-threshold", "--cascade-threshold", "cannot work together"],
         ),
         (["--weights", "int3"], ["weights 'int3'", "int8, int4, 16bit, f32"]),
-        (["--drafter", "mpt"], ["drafter 'mpt'", "auto, mtp, ngram, draft_model, none", "'mtp'?"]),
+        (
+            ["--drafter", "mpt"],
+            ["drafter 'mpt'", "auto, mtp, mtp_ngram, ngram, draft_model, none", "'mtp'?"],
+        ),
         (["--draft-temperature", "1e-40"], ["draft_temperature '1e-40'", "0, or 0.01 to 100"]),
         (["--head", "h", "--drafter", "ngram"], ["head 'h'", "does nothing with drafter 'ngram'"]),
         (["--no-such-flag"], ["--no-such-flag"]),

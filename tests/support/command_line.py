@@ -12,7 +12,13 @@ from typing import IO
 
 from leeway.cli.main import main
 
-PROGRAM = (sys.executable, "-c", "import sys; from leeway.cli.main import main; sys.exit(main())")
+_AS_AT_A_TERMINAL = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+"""What a shell starts in the background, this suite perhaps, would ignore Ctrl-C."""
+PROGRAM = (
+    sys.executable,
+    "-c",
+    _AS_AT_A_TERMINAL + "import sys; from leeway.cli.main import main; sys.exit(main())",
+)
 
 
 @dataclass(frozen=True)

@@ -53,8 +53,7 @@ class OpenVINOBackend(PagedSequences):
         """
         _check_row_shape(row_shape)
         spec = files.spec
-        self.vocab_size = spec.vocab_size
-        self.hidden_size = spec.hidden_size
+        self.vocab_size, self.hidden_size = spec.vocab_size, spec.hidden_size
         self.context_len = spec.context_len
         self.prefill_chunk_len = prefill_chunk_len
         compiled = compile_model(

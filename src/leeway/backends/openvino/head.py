@@ -54,12 +54,8 @@ class OpenVINOHead(PagedSequences):
         self.hidden_size, self.context_len = spec.decoder.hidden_size, spec.decoder.context_len
         self.draft_token_ids, self.depth = spec.draft_token_ids, spec.depth
         self.prefill_chunk_len = prefill_chunk_len
-        compiled = compile_model(
-            partial(build_head_graph, head_files, target_files, embedding=embedding),
-            weights=weights,
-            kv_cache=kv_cache,
-            num_threads=num_threads,
-        )
+        build = partial(build_head_graph, head_files, target_files, embedding=embedding)
+        compiled = compile_model(build, weights=weights, kv_cache=kv_cache, num_threads=num_threads)
         self._embedding = compiled.embedding
         self._model = PagedModel(
             compiled.runtime,

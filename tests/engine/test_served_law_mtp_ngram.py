@@ -13,7 +13,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from tests.engine.test_served_law import EXACT, LOSSY, distance, label, target_law
-from tests.engine.test_served_law_mtp import Fleeting, draft_row, make_head
+from tests.engine.test_served_law_mtp import Fleeting, draft_row, fail_once, make_head
 from tests.support.enumerate_coins import enumerate_outcomes
 from tests.support.tabular_engine import ask, make_engine, run_all, token_ids
 
@@ -296,14 +296,7 @@ def test_adaptive_lengths_leave_room_for_both():
 def test_a_forward_of_the_head_that_fails_once_is_made_up_for(num_good, monkeypatch):
     """The engine tries each request alone: choices and answers are those of a quiet run."""
     expected = run_seeded(REQUESTS)
-    forward, calls = TabularHead.forward, itertools.count()
-
-    def failing(self, inputs):
-        if next(calls) == num_good:
-            raise BackendError("a passing failure")
-        return forward(self, inputs)
-
-    monkeypatch.setattr(TabularHead, "forward", failing)
+    calls = fail_once(monkeypatch, num_good)
     found = run_seeded(REQUESTS)
     assert {name: run[:2] for name, run in found.items()} == {
         name: run[:2] for name, run in expected.items()

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
+from leeway.core.limits import PHASE_BEGIN, PHASE_END
 from leeway.text.tool_calls.pieces import open_len
 
-OPEN, CLOSE = "<think>", "</think>"
+OPEN, CLOSE = PHASE_BEGIN, PHASE_END
 
 
 def begins_inside(prompt: str) -> bool:

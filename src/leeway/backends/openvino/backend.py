@@ -13,7 +13,6 @@ from leeway.backends.base import ForwardOutput, SequenceInput
 from leeway.backends.openvino.compiled import compile_model
 from leeway.backends.openvino.decoder_layers import BLOCK_LEN
 from leeway.backends.openvino.graph import build_graph
-from leeway.backends.openvino.huge_pages import use_huge_pages
 from leeway.backends.openvino.paged_model import PagedModel
 from leeway.backends.openvino.paged_sequences import PagedSequences
 from leeway.core.errors import ConfigError, did_you_mean
@@ -98,15 +97,6 @@ class OpenVINOBackend(PagedSequences):
                 nothing was appended.
         """
         return self._model.run(inputs)
-
-    def _warm_up(self) -> None:
-        """Let the runtime lay out its weights, then move them to huge pages."""
-        handle = self.open()
-        for num_rows in self._warm_up_rows():
-            self.forward([SequenceInput(handle, [0] * num_rows, 1)])
-            self.truncate(handle, 0)
-        self.close(handle)
-        use_huge_pages()
 
 
 def _check_row_shape(row_shape: str) -> None:

@@ -9,13 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-import numpy as np
-
 from leeway.backends.base import ForwardOutput, HeadInput, SequenceInput
 from leeway.backends.openvino.block_width import HeadWidth
 from leeway.backends.openvino.compiled import compile_model
 from leeway.backends.openvino.head_graph import build_head_graph
-from leeway.backends.openvino.huge_pages import use_huge_pages
 from leeway.backends.openvino.paged_model import PagedModel
 from leeway.backends.openvino.paged_sequences import PagedSequences
 from leeway.backends.openvino.weights import EncodedMatrix
@@ -75,7 +72,7 @@ class OpenVINOHead(PagedSequences):
             "capacity_tokens": self._model.pool.capacity_tokens,
             "INFERENCE_NUM_THREADS": compiled.settings["INFERENCE_NUM_THREADS"],
         }
-        self._warm_up()
+        self._warm_up(state_size=self.hidden_size)
 
     def forward(self, inputs: Sequence[HeadInput]) -> ForwardOutput:
         """Append positions; logits [sum of num_logit_rows, draft vocabulary], hidden [all, size].
@@ -86,16 +83,6 @@ class OpenVINOHead(PagedSequences):
         """
         items = [SequenceInput(one.handle, one.token_ids, one.num_logit_rows) for one in inputs]
         return self._model.run(items, [one.hidden for one in inputs])
-
-    def _warm_up(self) -> None:
-        """Let the runtime lay out its weights, then move them to huge pages."""
-        handle = self.open()
-        for num_rows in self._warm_up_rows():
-            states = np.zeros((num_rows, self.hidden_size), np.float32)
-            self.forward([HeadInput(handle, states, [0] * num_rows, 1)])
-            self.truncate(handle, 0)
-        self.close(handle)
-        use_huge_pages()
 
 
 def _facts(head_files: HeadFiles) -> dict[str, str | int | float | bool]:

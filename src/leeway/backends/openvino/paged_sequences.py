@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from leeway.backends.base import SequenceInput
+from leeway.backends.openvino.huge_pages import use_huge_pages
 from leeway.backends.openvino.paged_model import PagedModel
 
 
@@ -51,10 +55,17 @@ class PagedSequences:
         """Assert that no cache block is lost or owned twice."""
         self._model.pool.check_integrity()
 
-    def _warm_up_rows(self) -> tuple[int, ...]:
-        """Return the rows of the forwards at load: as many as there are, a verify step's, one.
+    def _warm_up(self, state_size: int = 0) -> None:
+        """Let the runtime lay out weights and take all its buffers, then move them to huge pages.
 
-        The longest makes the runtime take all its buffers, before they move to huge pages.
+        Runs as many rows as there ever are, a verify step's, and one. A draft head reads states of
+        `state_size` beside its tokens.
         """
         most = min(self.prefill_chunk_len, self.context_len, self._model.pool.capacity_tokens)
-        return tuple(min(rows, most) for rows in (most, 4, 1))
+        handle = self.open()
+        for num_rows in (most, min(most, 4), 1):
+            states = [np.zeros((num_rows, state_size), np.float32)] if state_size else []
+            self._model.run([SequenceInput(handle, [0] * num_rows, 1)], states)
+            self.truncate(handle, 0)
+        self.close(handle)
+        use_huge_pages()

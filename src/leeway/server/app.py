@@ -11,6 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from leeway.acceptance.law_ceiling import build_ceiling
 from leeway.acceptance.listing import law_listing
 from leeway.acceptance.registry import build_law
 from leeway.core.config import ServerConfig
@@ -26,7 +27,6 @@ from leeway.server.errors import (
     json_response,
 )
 from leeway.server.health import PACKAGE_VERSION, health_body
-from leeway.server.law_ceiling import build_ceiling
 from leeway.server.messages import count_tokens, messages
 from leeway.server.metrics import ServerMetrics
 from leeway.server.page_files import show_page, show_page_file
@@ -76,7 +76,7 @@ def create_app(
         service=service,
         config=config,
         law=law,
-        ceiling=build_ceiling(config, law),
+        ceiling=build_ceiling(config.allow_laws, config.origin("allow_laws"), law),
         metrics=ServerMetrics(service),
         started_at=int(time.time()),
         keep_alive_s=keep_alive_s,

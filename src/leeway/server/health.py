@@ -8,10 +8,10 @@ from importlib.metadata import version
 from typing import Any
 
 from leeway.acceptance.base import Law
+from leeway.acceptance.law_ceiling import LawCeiling
 from leeway.core.config import ServerConfig
 from leeway.core.receipt import Tally
 from leeway.engine.log_line import CASCADES, TYPICAL
-from leeway.server.law_ceiling import LawCeiling
 from leeway.server.service_protocol import ServedEngine, Service
 
 PACKAGE_VERSION = version("leeway-llm")

@@ -15,12 +15,12 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from leeway.acceptance.base import LawInfo
+from leeway.acceptance.law_ceiling import LawCeiling
 from leeway.core.config import EngineConfig
 from leeway.core.errors import LawError, RequestError, did_you_mean
 from leeway.core.limits import Limits
 from leeway.core.receipt import LawOption
 from leeway.core.types import Acceptance
-from leeway.server.law_ceiling import LawCeiling
 from leeway.server.limit_fields import LIMIT_FIELDS, read_limits
 from leeway.server.service_protocol import ServedEngine
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 import msgspec
 
 from leeway.acceptance.base import Law
+from leeway.acceptance.law_ceiling import LawCeiling
 from leeway.core.config import ServerConfig
 from leeway.core.errors import UnknownModelError
 from leeway.core.receipt import Receipt
 from leeway.server.deltas import Timing
 from leeway.server.errors import refuse_unready
-from leeway.server.law_ceiling import LawCeiling
 from leeway.server.metrics import ServerMetrics
 from leeway.server.service_protocol import ServedEngine, Service
 

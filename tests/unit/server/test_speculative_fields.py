@@ -3,10 +3,11 @@
 import pytest
 from tests.server.fake_service import FakeEngine
 
-from leeway.core.config import EngineConfig, ServerConfig
+from leeway.acceptance.law_ceiling import build_ceiling
+from leeway.core.config import EngineConfig
+from leeway.core.config_values import DEFAULT_ORIGIN
 from leeway.core.errors import LawError, LawNotAllowedError, RequestError
 from leeway.core.types import Acceptance
-from leeway.server.law_ceiling import build_ceiling
 from leeway.server.speculative_fields import SpeculativeFields, read_speculative
 
 TYPICAL = Acceptance("typical", {"delta": 0.3, "eps": 0.5})
@@ -14,8 +15,8 @@ TYPICAL = Acceptance("typical", {"delta": 0.3, "eps": 0.5})
 
 def read(raw, acceptance=TYPICAL, allow_laws=("all",), **settings):
     engine = FakeEngine(EngineConfig(acceptance=acceptance, **settings))
-    config = ServerConfig(engine=engine.config, allow_laws=allow_laws)
-    return read_speculative(raw, engine, build_ceiling(config, engine.law))
+    ceiling = build_ceiling(allow_laws, DEFAULT_ORIGIN, engine.law)
+    return read_speculative(raw, engine, ceiling)
 
 
 def law_of(raw, **settings):

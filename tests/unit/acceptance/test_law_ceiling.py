@@ -2,21 +2,18 @@
 
 import pytest
 
+from leeway.acceptance.law_ceiling import build_ceiling
 from leeway.acceptance.presets import PRESETS
 from leeway.acceptance.registry import build_law, law_infos
-from leeway.core.config import EngineConfig, ServerConfig
-from leeway.core.config_values import Origin
+from leeway.core.config_values import DEFAULT_ORIGIN, Origin
 from leeway.core.errors import ConfigError, LawError, LawNotAllowedError
 from leeway.core.types import Acceptance
-from leeway.server.law_ceiling import build_ceiling
 
 EXACT = ("block", "greedy_match", "rejection", "sample_match")
 
 
-def ceiling(acceptance=None, allow_laws=None, **more):
-    acceptance = acceptance or Acceptance()
-    config = ServerConfig(engine=EngineConfig(acceptance=acceptance), allow_laws=allow_laws, **more)
-    return build_ceiling(config, build_law(acceptance))
+def ceiling(acceptance=None, allow_laws=None, origin=DEFAULT_ORIGIN, **more):
+    return build_ceiling(allow_laws, origin, build_law(acceptance or Acceptance()), **more)
 
 
 def test_by_default_the_exact_laws():
@@ -61,6 +58,13 @@ def test_an_unknown_law_is_not_a_forbidden_one():
 
 
 def test_an_unknown_name_in_the_configuration_names_its_origin():
-    origins = {"allow_laws": Origin("env", "LEEWAY_ALLOW_LAWS")}
+    origin = Origin("env", "LEEWAY_ALLOW_LAWS")
     with pytest.raises(ConfigError, match=r"LEEWAY_ALLOW_LAWS.*'typcal'; did you mean 'typical'"):
-        ceiling(allow_laws=("typcal",), origins=origins)
+        ceiling(allow_laws=("typcal",), origin=origin)
+
+
+def test_another_server_says_how_its_own_operators_and_clients_write_it():
+    made = ceiling(param="leeway_law", setting="allow_laws in --additional-config:")
+    with pytest.raises(LawNotAllowedError, match="allow_laws in --additional-config: typical") as at:
+        made.check("typical")
+    assert at.value.param == "leeway_law"

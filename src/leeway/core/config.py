@@ -168,9 +168,9 @@ def resolve(
         for name, value in (flags or {}).items()
         if value is not None
     }
-    layers: list[_Raw] = [typed, _env_layer(env), _file_layer(file)]
+    layers: list[_Raw] = [typed, env_layer(env), _file_layer(file)]
     raw = {name: item for layer in reversed(layers) for name, item in layer.items()}
-    plain = {name: _read(name, *raw[name]) for name in raw if not _is_law(name)}
+    plain = {name: read_setting(name, *raw[name]) for name in raw if not _is_law(name)}
     law = merge_law_layers(_law_layers(layers))
     for name in raw:
         if _is_law(name) and name not in law.values:
@@ -198,7 +198,7 @@ def engine_config(**settings: object) -> EngineConfig:
             hint = did_you_mean(name, known)
             allowed = ", ".join(sorted(known))
             raise ConfigError(f"unknown argument {name!r}{hint}; known are {allowed}")
-        given[name] = _read(name, value, Origin("api", f"argument {name}"))
+        given[name] = read_setting(name, value, Origin("api", f"argument {name}"))
     if acceptance is not None:
         law_names = [name for name in given if _is_law(name)]
         if law_names:
@@ -219,7 +219,12 @@ def engine_config(**settings: object) -> EngineConfig:
     return _build(given, law, os.environ, None).engine
 
 
-def _read(name: str, raw: object, origin: Origin) -> Value:
+def read_setting(name: str, raw: object, origin: Origin) -> Value:
+    """Return one setting, checked.
+
+    Raises:
+        ConfigError: the value is not allowed; names it and its origin.
+    """
     setting = SETTINGS[name]
     try:
         return Value(setting.reader(raw), origin)
@@ -235,7 +240,7 @@ def _is_law(name: str) -> bool:
 def _law_layers(layers: Sequence[_Raw]) -> Iterator[dict[str, Value]]:
     """Yield the law settings of each layer; a layer that nobody asks for is not even checked."""
     for layer in layers:
-        yield {name: _read(name, *layer[name]) for name in layer if _is_law(name)}
+        yield {name: read_setting(name, *layer[name]) for name in layer if _is_law(name)}
 
 
 def _base_dir(env: Mapping[str, str], variable: str, fallback: str) -> Path:
@@ -279,7 +284,12 @@ def _file_layer(file: Path | None) -> dict[str, tuple[object, Origin]]:
     return layer
 
 
-def _env_layer(env: Mapping[str, str]) -> dict[str, tuple[object, Origin]]:
+def env_layer(env: Mapping[str, str]) -> dict[str, tuple[object, Origin]]:
+    """Return the raw settings that the environment gives, by name.
+
+    Raises:
+        ConfigError: a `LEEWAY_` variable names no setting.
+    """
     known = {setting.env: name for name, setting in SETTINGS.items()}
     layer: dict[str, tuple[object, Origin]] = {}
     for variable in sorted(env):

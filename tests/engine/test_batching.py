@@ -46,7 +46,7 @@ def requests_of(sampling, count=6):
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
 @pytest.mark.parametrize("acceptance", LAWS, ids=lambda one: one.law)
 @pytest.mark.parametrize("drafter", ["none", "ngram", "draft_model"])
-def test_a_batch_equals_singles(drafter, acceptance, sampling):
+def test_t17_a_batch_equals_singles(drafter, acceptance, sampling):
     requests = requests_of(sampling)
     together = run_all(engine_for(drafter, acceptance), *requests)
     for request in requests:
@@ -70,7 +70,7 @@ def test_no_law_set_equals_law_rejection(drafter, sampling):
 @pytest.mark.parametrize("acceptance", LAWS, ids=lambda one: one.law)
 @pytest.mark.parametrize("drafter", ["ngram", "draft_model"])
 @pytest.mark.parametrize("num_speculative_tokens", [1, 2, 5])
-def test_greedy_ids_equal_plain_decoding(acceptance, drafter, num_speculative_tokens):
+def test_t01_greedy_ids_equal_plain_decoding(acceptance, drafter, num_speculative_tokens):
     for request in requests_of({"temperature": 0.0}):
         plain = run_all(engine_for("none"), request)[request.request_id]
         engine = engine_for(drafter, acceptance, num_speculative_tokens=num_speculative_tokens)
@@ -79,7 +79,7 @@ def test_greedy_ids_equal_plain_decoding(acceptance, drafter, num_speculative_to
 
 
 @pytest.mark.parametrize("drafter", ["ngram", "draft_model"])
-def test_sample_match_gives_the_very_stream_of_plain_decoding(drafter):
+def test_t03_sample_match_gives_the_very_stream_of_plain_decoding(drafter):
     for request in requests_of({"temperature": 1.0}):
         plain = run_all(engine_for("none"), request)[request.request_id]
         drafted = run_all(engine_for(drafter, Acceptance("sample_match")), request)
@@ -108,7 +108,7 @@ def test_raw_rows_act_at_temperature_zero_because_asked_to():
     assert receipt.law == "tokenv3" and receipt.tally.loss_tv_max > 0
 
 
-def test_seeds_decide_and_are_reported():
+def test_t03_seeds_decide_and_are_reported():
     engine = engine_for()
     request = ask(max_tokens=12, seed=7)
     first = run_all(engine, request)["a"]
@@ -122,7 +122,7 @@ def test_seeds_decide_and_are_reported():
     assert again["a"][-1].receipt.seed == unseeded[-1]
 
 
-def test_speculation_can_be_off_for_one_request():
+def test_t23_speculation_can_be_off_for_one_request():
     engine = engine_for()
     sampling = SamplingParams(max_tokens=9, seed=3)
     request = Request("a", (0, 1), sampling, num_speculative_tokens=0)
@@ -142,7 +142,7 @@ def test_more_requests_than_places_wait_and_are_served():
     assert status["kv_reserved_tokens"] == 0 and engine.parts.backend.num_open() == 0
 
 
-def test_cancelling_frees_the_cache_and_leaves_others_alone():
+def test_t15_cancelling_frees_the_cache_and_leaves_others_alone():
     engine = engine_for(max_num_seqs=2)
     requests = requests_of({}, 3)
     for request in requests:
@@ -177,7 +177,7 @@ class FailingBackend(TabularBackend):
 
 
 @pytest.mark.parametrize(("bad_token", "words"), [(3, "runtime failed"), (4, "not finite")])
-def test_a_fault_ends_its_own_request_only(monkeypatch, bad_token, words):
+def test_t21_a_fault_ends_its_own_request_only(monkeypatch, bad_token, words):
     monkeypatch.setattr("tests.support.tabular_engine.TabularBackend", FailingBackend)
     spared = {"logit_bias": {3: -100.0, 4: -100.0}, "seed": 5, "max_tokens": 9}
     good = [ask((0, 1), name="g0", **spared), ask((2,), name="g1", **spared)]
@@ -205,7 +205,7 @@ def test_tokens_that_the_target_cannot_give_are_counted_not_averaged():
     assert tally.loss_tv_sum > 0
 
 
-def test_receipts_add_up_to_the_totals():
+def test_t19_receipts_add_up_to_the_totals():
     engine = engine_for(acceptance=Acceptance("typical", {"delta": 0.4}))
     answers = run_all(engine, *requests_of({}))
     tallies = [deltas[-1].receipt.tally for deltas in answers.values()]

@@ -77,7 +77,7 @@ def check_by_depth(receipt):
 
 @pytest.mark.parametrize("policy", [MIDDLING, DEAR], ids=["middling", "dear"])
 @pytest.mark.parametrize("acceptance", EXACT, ids=label)
-def test_exact_laws_stay_exact_under_lengths_that_follow_past_counts(acceptance, policy):
+def test_t02_t24_exact_laws_stay_exact_under_lengths_that_follow_past_counts(acceptance, policy):
     table, draft_table = tables(2, seed=4)
     seen = set()
     law = served_law(
@@ -96,14 +96,14 @@ def test_exact_laws_stay_exact_under_lengths_that_follow_past_counts(acceptance,
 
 
 @pytest.mark.parametrize("acceptance", EXACT, ids=label)
-def test_exact_laws_with_point_mass_drafts(acceptance):
+def test_t02_t24_exact_laws_with_point_mass_drafts(acceptance):
     table, _ = tables(2, seed=3)
     law = served_law(table, DEAR, acceptance, drafter="ngram", k=3, max_tokens=6)
     assert distance(law, target_law(table, 6)) < 1e-12
 
 
 @pytest.mark.parametrize("acceptance", EXACT, ids=label)
-def test_exact_laws_with_a_draft_head_that_is_left_out_of_steps(acceptance):
+def test_t02_t24_exact_laws_with_a_draft_head_that_is_left_out_of_steps(acceptance):
     table, seen = random_table(2, 1, seed=3), set()
     head = make_head(table, None)
     law = served_law(
@@ -201,7 +201,7 @@ def reference_law(table, draft_table, acceptance, policy, verifier, k, max_token
 
 @pytest.mark.parametrize("verifier", ["token", "block"])
 @pytest.mark.parametrize("acceptance", LOSSY, ids=label)
-def test_lossy_laws_keep_their_rows_at_drafted_positions(acceptance, verifier):
+def test_t02_t24_lossy_laws_keep_their_rows_at_drafted_positions(acceptance, verifier):
     table, draft_table = tables(2, seed=21)
     acceptance = Acceptance(acceptance.law, {**acceptance.options, "verifier": verifier})
     served = served_law(
@@ -297,7 +297,7 @@ def test_the_row_decides_harmlessly_and_the_token_does_not(acceptance):
     assert distances[DropsUnlikelyTokens] > 1e-2
 
 
-def test_the_length_depends_on_no_other_request():
+def test_t17_t24_the_length_depends_on_no_other_request():
     table, draft_table = tables(3, seed=9)
 
     def answers(*names):

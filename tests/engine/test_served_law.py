@@ -109,7 +109,7 @@ def tables(vocab_size, seed=0):
     ("vocab_size", "k", "max_tokens"),
     [(2, 1, 4), (2, 2, 5), (3, 2, 4), (2, 3, 5), (2, 4, 6), (4, 1, 3)],
 )
-def test_exact_laws_give_the_targets_joint_law(acceptance, vocab_size, k, max_tokens):
+def test_t02_exact_laws_give_the_targets_joint_law(acceptance, vocab_size, k, max_tokens):
     table, draft_table = tables(vocab_size)
     law = served_law(table, draft_table, acceptance, k=k, max_tokens=max_tokens)
     assert distance(law, target_law(table, max_tokens)) < 1e-12
@@ -117,7 +117,7 @@ def test_exact_laws_give_the_targets_joint_law(acceptance, vocab_size, k, max_to
 
 @pytest.mark.parametrize("acceptance", EXACT, ids=label)
 @pytest.mark.parametrize("drafter", ["ngram", "none"])
-def test_exact_laws_with_point_mass_drafts(acceptance, drafter):
+def test_t02_exact_laws_with_point_mass_drafts(acceptance, drafter):
     table, _ = tables(2, seed=3)
     law = served_law(table, None, acceptance, drafter=drafter, k=3, max_tokens=6)
     assert distance(law, target_law(table, 6)) < 1e-12
@@ -125,7 +125,7 @@ def test_exact_laws_with_point_mass_drafts(acceptance, drafter):
 
 @pytest.mark.parametrize("scale", [0.0, 0.5, 2.0])
 @pytest.mark.parametrize("acceptance", EXACT, ids=label)
-def test_drafts_may_be_drawn_at_another_temperature(acceptance, scale):
+def test_t02_drafts_may_be_drawn_at_another_temperature(acceptance, scale):
     table, draft_table = tables(3, seed=7)
 
     def run(coins):
@@ -145,7 +145,7 @@ def test_drafts_may_be_drawn_at_another_temperature(acceptance, scale):
 
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
 @pytest.mark.parametrize("acceptance", EXACT, ids=label)
-def test_speculation_changes_nothing_about_sampling(acceptance, sampling):
+def test_t02_t10_t11_speculation_changes_nothing_about_sampling(acceptance, sampling):
     table, draft_table = tables(3, seed=5)
     plain = served_law(table, None, Acceptance(), drafter="none", max_tokens=3, **sampling)
     drafted = served_law(table, draft_table, acceptance, k=2, max_tokens=3, **sampling)
@@ -172,7 +172,7 @@ def emitted_product(table, draft_table, acceptance, max_tokens):
 @pytest.mark.parametrize("verifier", ["token", "block"])
 @pytest.mark.parametrize("acceptance", LOSSY, ids=label)
 @pytest.mark.parametrize(("vocab_size", "k"), [(3, 2), (2, 3)])
-def test_lossy_laws_give_their_documented_joint_law(acceptance, verifier, vocab_size, k):
+def test_t02_lossy_laws_give_their_documented_joint_law(acceptance, verifier, vocab_size, k):
     table, draft_table = tables(vocab_size, seed=11)
     acceptance = Acceptance(acceptance.law, {**acceptance.options, "verifier": verifier})
     law = served_law(table, draft_table, acceptance, k=k, max_tokens=k + 2)
@@ -215,7 +215,7 @@ def reference_law(table, draft_table, acceptance, k, max_tokens):
 
 
 @pytest.mark.parametrize("acceptance", LOSSY, ids=label)
-def test_lossy_laws_over_several_blocks_equal_the_slow_reference(acceptance):
+def test_t02_lossy_laws_over_several_blocks_equal_the_slow_reference(acceptance):
     table, draft_table = tables(2, seed=21)
     law = served_law(table, draft_table, acceptance, k=2, max_tokens=5)
     assert distance(law, reference_law(table, draft_table, acceptance, 2, 5)) < 1e-12
@@ -246,17 +246,17 @@ def test_without_a_fault_the_same_comparison_finds_nothing():
     assert fault_distance() < 1e-12
 
 
-def test_a_reused_coin_is_caught():
+def test_t04_a_reused_coin_is_caught():
     assert 1e-3 < fault_distance(wrap=ReusedCoin) < 0.5
 
 
-def test_a_wrong_residual_is_caught(monkeypatch):
+def test_t02_a_wrong_residual_is_caught(monkeypatch):
     kind = type(build_law(Acceptance()))
     monkeypatch.setattr(kind, "recovered_probs", lambda self, rows, columns=None: rows.target_probs)
     assert 1e-3 < fault_distance() < 0.5
 
 
-def test_a_draft_row_other_than_the_one_drawn_from_is_caught(monkeypatch):
+def test_t02_a_draft_row_other_than_the_one_drawn_from_is_caught(monkeypatch):
     propose = ModelDrafter.propose
 
     def untrue(self, asks):

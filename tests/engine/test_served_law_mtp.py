@@ -89,7 +89,7 @@ def served_law(table, head, acceptance, *, k, max_tokens, drafter=Fleeting, seen
         (4, 3, 4, (2,)),
     ],
 )
-def test_exact_laws_give_the_targets_joint_law(acceptance, vocab_size, k, max_tokens, ids):
+def test_t02_exact_laws_give_the_targets_joint_law(acceptance, vocab_size, k, max_tokens, ids):
     table, seen = random_table(vocab_size, 1, seed=vocab_size), set()
     head = make_head(table, ids)
     law = served_law(table, head, acceptance, k=k, max_tokens=max_tokens, seen=seen)
@@ -110,7 +110,7 @@ SAMPLINGS = [
 
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
 @pytest.mark.parametrize("acceptance", EXACT, ids=label)
-def test_drafting_changes_nothing_about_sampling(acceptance, sampling):
+def test_t02_t10_t11_drafting_changes_nothing_about_sampling(acceptance, sampling):
     table = random_table(3, 1, seed=5)
     head = make_head(table, (0, 2))
     drafted = served_law(table, head, acceptance, k=2, max_tokens=3, **sampling)
@@ -177,7 +177,7 @@ def reference_law(table, head, acceptance, k, max_tokens):
 
 @pytest.mark.parametrize("verifier", ["token", "block"])
 @pytest.mark.parametrize("acceptance", LOSSY, ids=label)
-def test_lossy_laws_give_their_documented_joint_law(acceptance, verifier):
+def test_t02_lossy_laws_give_their_documented_joint_law(acceptance, verifier):
     """One table for all depths, so that a draft row hangs on the text alone."""
     table = random_table(3, 1, seed=11)
     head = make_head(table, (0, 2), depth=1)
@@ -190,7 +190,7 @@ def test_lossy_laws_give_their_documented_joint_law(acceptance, verifier):
 @pytest.mark.parametrize(
     ("vocab_size", "ids", "k", "max_tokens"), [(2, None, 2, 5), (3, (1, 2), 2, 4)]
 )
-def test_lossy_laws_with_other_rows_at_every_depth_equal_the_slow_reference(
+def test_t02_lossy_laws_with_other_rows_at_every_depth_equal_the_slow_reference(
     acceptance, vocab_size, ids, k, max_tokens
 ):
     table = random_table(vocab_size, 1, seed=21)
@@ -219,7 +219,7 @@ def run_seeded(requests, ids=(0, 2, 3), seed=6, chunk_len=4, head_options=None, 
 
 @pytest.mark.parametrize("acceptance", EXACT, ids=label)
 @pytest.mark.parametrize("seed", range(4))
-def test_greedy_answers_are_those_of_plain_decoding(acceptance, seed):
+def test_t01_greedy_answers_are_those_of_plain_decoding(acceptance, seed):
     request = ask((0, 2), max_tokens=20, temperature=0.0)
     tokens, steps = run_seeded([request], seed=seed, acceptance=acceptance)["a"]
     table, context = random_table(4, 1, seed=seed), [0, 2]
@@ -239,7 +239,7 @@ REQUESTS = [
 
 
 @pytest.mark.parametrize("law", ["rejection", "block"])
-def test_requests_together_equal_each_alone(law):
+def test_t17_requests_together_equal_each_alone(law):
     together = run_seeded(REQUESTS, acceptance=Acceptance(law))
     waiting = run_seeded(REQUESTS, acceptance=Acceptance(law), max_num_seqs=2)
     for request in REQUESTS:
@@ -251,12 +251,12 @@ def test_requests_together_equal_each_alone(law):
 
 
 @pytest.mark.parametrize("chunk_len", [1, 3, 16, 17, 64])
-def test_where_prompts_are_cut_changes_no_draft(chunk_len):
+def test_t24_where_prompts_are_cut_changes_no_draft(chunk_len):
     assert run_seeded(REQUESTS, chunk_len=chunk_len) == run_seeded(REQUESTS)
 
 
 @pytest.mark.parametrize("context_len", [1, 2, 12, 30, 38, 50])
-def test_a_head_of_shorter_context_drafts_less_and_then_nothing(context_len):
+def test_t16_t24_a_head_of_shorter_context_drafts_less_and_then_nothing(context_len):
     """Tokens t of the text take positions 0 to t - 1 of the head; no step fails."""
     options = {"context_len": context_len}
     for request in REQUESTS:
@@ -290,7 +290,7 @@ def test_a_forward_of_the_head_that_fails_once_is_made_up_for(num_good, monkeypa
     assert next(calls) > num_good
 
 
-def test_a_head_that_always_fails_costs_drafts_and_nothing_else(monkeypatch, caplog):
+def test_t24_a_head_that_always_fails_costs_drafts_and_nothing_else(monkeypatch, caplog):
     def failing(self, inputs):
         raise BackendError("the head is broken")
 
@@ -306,7 +306,7 @@ def test_a_head_that_always_fails_costs_drafts_and_nothing_else(monkeypatch, cap
     assert sorted(caplog.messages) == sorted(warned)
 
 
-def test_a_cancelled_request_leaves_nothing_behind():
+def test_t15_a_cancelled_request_leaves_nothing_behind():
     table = random_table(4, 1, seed=6)
     head = make_head(table, (0, 2, 3))
     engine = make_engine(table, drafter=Fleeting(head, 4))
@@ -360,7 +360,7 @@ def test_without_a_fault_the_same_comparison_finds_nothing():
 
 
 @pytest.mark.parametrize("drafter", [Untrue, Shifted])
-def test_a_draft_row_other_than_the_one_drawn_from_is_caught(drafter):
+def test_t02_a_draft_row_other_than_the_one_drawn_from_is_caught(drafter):
     assert fault_distance(drafter) > 1e-3
 
 

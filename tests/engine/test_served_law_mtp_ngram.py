@@ -83,7 +83,7 @@ BOTH_WAYS = {("ngram", "head"), ("head", "ngram")}
 @pytest.mark.parametrize(
     ("vocab_size", "k", "max_tokens", "ids"), [(2, 1, 5, None), (2, 2, 6, None), (3, 2, 4, (0, 2))]
 )
-def test_exact_laws_give_the_targets_joint_law(acceptance, vocab_size, k, max_tokens, ids):
+def test_t02_exact_laws_give_the_targets_joint_law(acceptance, vocab_size, k, max_tokens, ids):
     table = random_table(vocab_size, 1, seed=vocab_size)
     law, seen = served_law(table, make_head(table, ids), acceptance, k=k, max_tokens=max_tokens)
     assert distance(law, target_law(table, max_tokens, PROMPT)) < 1e-12
@@ -96,7 +96,7 @@ def test_exact_laws_give_the_targets_joint_law(acceptance, vocab_size, k, max_to
     ids=str,
 )
 @pytest.mark.parametrize("acceptance", EXACT, ids=label)
-def test_drafting_changes_nothing_about_sampling(acceptance, sampling):
+def test_t02_t10_t11_drafting_changes_nothing_about_sampling(acceptance, sampling):
     table = random_table(3, 1, seed=5)
     head = make_head(table, (0, 2))
     drafted, seen = served_law(table, head, acceptance, k=2, max_tokens=4, **sampling)
@@ -192,7 +192,7 @@ def reference_law(table, head, acceptance, k, max_tokens):
 
 
 @pytest.mark.parametrize("acceptance", LOSSY, ids=label)
-def test_lossy_laws_equal_the_slow_reference(acceptance):
+def test_t02_lossy_laws_equal_the_slow_reference(acceptance):
     table = random_table(2, 1, seed=21)
     head = make_head(table, None)
     law, seen = served_law(table, head, acceptance, k=2, max_tokens=5)
@@ -216,7 +216,7 @@ class Peeking(Both):
         ]
 
 
-def test_a_choice_that_looks_at_the_tokens_drawn_is_caught():
+def test_t02_a_choice_that_looks_at_the_tokens_drawn_is_caught():
     table = random_table(2, 1, seed=3)
     head = make_head(table, None)
     for drafter, is_exact in ((Both, True), (Peeking, False)):
@@ -259,7 +259,7 @@ def greedy_answer(seed, prompt, num_tokens):
 
 @pytest.mark.parametrize("acceptance", EXACT, ids=label)
 @pytest.mark.parametrize("seed", range(4))
-def test_greedy_answers_are_those_of_plain_decoding(acceptance, seed):
+def test_t01_greedy_answers_are_those_of_plain_decoding(acceptance, seed):
     """A table's greedy text soon repeats: the head begins, and the n-grams go on."""
     request = ask((0, 2), max_tokens=24, temperature=0.0)
     tokens, steps, drafted = run_seeded([request], seed, acceptance)["a"]
@@ -269,7 +269,7 @@ def test_greedy_answers_are_those_of_plain_decoding(acceptance, seed):
 
 
 @pytest.mark.parametrize("law", ["rejection", "typical"])
-def test_requests_together_equal_each_alone(law):
+def test_t17_requests_together_equal_each_alone(law):
     acceptance = Acceptance(law, {"delta": 0.3} if law == "typical" else {})
     together = run_seeded(REQUESTS, acceptance=acceptance)
     waiting = run_seeded(REQUESTS, acceptance=acceptance, max_num_seqs=2)
@@ -280,7 +280,7 @@ def test_requests_together_equal_each_alone(law):
         assert set(alone[2]) == {"ngram", "head"}
 
 
-def test_adaptive_lengths_leave_room_for_both():
+def test_t24_adaptive_lengths_leave_room_for_both():
     table = random_table(4, 1, seed=6)
     drafter = Both(make_head(table, (0, 2, 3)), 4, **BY_DEFAULT)
     engine = make_engine(table, drafter=drafter, num_speculative_tokens=4)
@@ -304,7 +304,7 @@ def test_a_forward_of_the_head_that_fails_once_is_made_up_for(num_good, monkeypa
     assert next(calls) > num_good
 
 
-def test_a_head_that_always_fails_costs_its_drafts_and_nothing_else(monkeypatch, caplog):
+def test_t24_a_head_that_always_fails_costs_its_drafts_and_nothing_else(monkeypatch, caplog):
     def failing(self, inputs):
         raise BackendError("the head is broken")
 

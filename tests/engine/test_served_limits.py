@@ -125,7 +125,7 @@ def limited_product(table, draft_table, acceptance, limits, max_tokens, warp=lam
 )
 @pytest.mark.parametrize("verifier", ["token", "block"])
 @pytest.mark.parametrize("acceptance", LOSSY, ids=label)
-def test_every_law_keeps_its_limits_as_documented(acceptance, verifier, limits):
+def test_t02_every_law_keeps_its_limits_as_documented(acceptance, verifier, limits):
     table, draft_table = tables(2, seed=11)
     acceptance = under(acceptance, verifier)
     law, spent = served(table, draft_table, acceptance, limits, k=2, max_tokens=4)
@@ -219,7 +219,7 @@ def reference_law(table, draft_table, acceptance, limits, k, max_tokens):
 
 @pytest.mark.parametrize("limits", [BUDGET, PHASE], ids=["budget", "phase"])
 @pytest.mark.parametrize("acceptance", LOSSY[::2], ids=label)
-def test_over_several_blocks_limits_equal_the_slow_reference(acceptance, limits):
+def test_t02_over_several_blocks_limits_equal_the_slow_reference(acceptance, limits):
     table, draft_table = tables(2, seed=21)
     law, spent = served(table, draft_table, acceptance, limits, k=2, max_tokens=5)
     expected, expected_spent = reference_law(table, draft_table, acceptance, limits, 2, 5)

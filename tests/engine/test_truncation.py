@@ -47,7 +47,7 @@ def check_receipt(deltas, k):
 
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
 @pytest.mark.parametrize("max_tokens", range(1, 8))
-def test_exactly_max_tokens_come(k, max_tokens):
+def test_t07_exactly_max_tokens_come(k, max_tokens):
     deltas = run(COUNT, k=k, max_tokens=max_tokens)
     expected = tuple((1 + index) % 5 for index in range(max_tokens))
     assert token_ids(deltas) == expected
@@ -57,7 +57,7 @@ def test_exactly_max_tokens_come(k, max_tokens):
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
-def test_nothing_comes_behind_the_end_token(k):
+def test_t06_nothing_comes_behind_the_end_token(k):
     deltas = run(ENDING, k=k, max_tokens=20)
     assert token_ids(deltas) == (1, 2, 3, EOS)
     assert text(deltas) == "bcd"
@@ -68,24 +68,24 @@ def test_nothing_comes_behind_the_end_token(k):
     ("draft", "where"),
     [(ENDING, Provenance.ACCEPTED), ({**ENDING, 3: 0}, Provenance.RECOVERED)],
 )
-def test_the_end_token_may_be_accepted_or_recovered(draft, where):
+def test_t06_the_end_token_may_be_accepted_or_recovered(draft, where):
     deltas = run(ENDING, draft, k=4, max_tokens=20)
     assert token_ids(deltas) == (1, 2, 3, EOS)
     assert deltas[-1].provenance[-1] is where
 
 
-def test_the_end_token_may_be_a_bonus():
+def test_t06_the_end_token_may_be_a_bonus():
     deltas = run(ENDING, k=2, max_tokens=20)
     assert deltas[-1].provenance[-1] is Provenance.BONUS
 
 
-def test_the_end_token_with_max_tokens_on_the_same_step_is_a_stop():
+def test_t06_t07_the_end_token_with_max_tokens_on_the_same_step_is_a_stop():
     deltas = run(ENDING, max_tokens=4)
     assert token_ids(deltas) == (1, 2, 3, EOS)
     assert deltas[-1].finish_reason is FinishReason.STOP
 
 
-def test_ignore_eos_goes_on_and_shows_no_special_text():
+def test_t06_ignore_eos_goes_on_and_shows_no_special_text():
     deltas = run(ENDING, max_tokens=6, ignore_eos=True)
     assert token_ids(deltas) == (1, 2, 3, EOS, 4, 4)
     assert text(deltas) == "bcdee"
@@ -94,7 +94,7 @@ def test_ignore_eos_goes_on_and_shows_no_special_text():
 
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
 @pytest.mark.parametrize("stop_token", [1, 2, 3, 4])
-def test_a_stop_token_ends_the_answer_wherever_it_falls(k, stop_token):
+def test_t06_a_stop_token_ends_the_answer_wherever_it_falls(k, stop_token):
     deltas = run(COUNT, k=k, max_tokens=20, stop_token_ids=(stop_token,))
     assert token_ids(deltas) == tuple(range(1, stop_token + 1))
     assert text(deltas) == "bcde"[: stop_token - 1]
@@ -113,20 +113,20 @@ def test_a_stop_token_ends_the_answer_wherever_it_falls(k, stop_token):
         (("zz", "abc"), "bcde", 7),
     ],
 )
-def test_stop_strings_cut_text_ids_and_cache_alike(k, stop, expected_text, num_tokens):
+def test_t05_stop_strings_cut_text_ids_and_cache_alike(k, stop, expected_text, num_tokens):
     deltas = run(COUNT, k=k, max_tokens=20, stop=stop)
     assert text(deltas) == expected_text
     assert len(token_ids(deltas)) == num_tokens
     assert deltas[-1].finish_reason is FinishReason.STOP
 
 
-def test_a_stop_string_that_never_completes_is_delivered():
+def test_t05_a_stop_string_that_never_completes_is_delivered():
     deltas = run(COUNT, max_tokens=4, stop=("eax",))
     assert text(deltas) == "bcde"
     assert deltas[-1].finish_reason is FinishReason.LENGTH
 
 
-def test_the_context_end_is_a_length_stop():
+def test_t16_the_context_end_is_a_length_stop():
     engine = make_engine(
         deterministic_table(COUNT),
         drafter="draft_model",
@@ -140,13 +140,13 @@ def test_the_context_end_is_a_length_stop():
 
 
 @pytest.mark.parametrize("prompt_len", range(4, 9))
-def test_prompts_up_to_the_last_slot_are_served(prompt_len):
+def test_t16_prompts_up_to_the_last_slot_are_served(prompt_len):
     engine = make_engine(deterministic_table(COUNT), drafter="ngram", context_len=9)
     deltas = run_all(engine, ask(tuple([0] * prompt_len), max_tokens=50))["a"]
     assert len(token_ids(deltas)) == 9 - prompt_len
 
 
-def test_the_cache_holds_only_committed_tokens_after_every_step():
+def test_t18_the_cache_holds_only_committed_tokens_after_every_step():
     """Mutually wrong drafts: every block is rolled back somewhere."""
     engine = make_engine(
         deterministic_table(COUNT),

@@ -40,7 +40,7 @@ def draws_of(coins, purpose, probs=ROW):
 
 
 @pytest.mark.parametrize("purpose", list(Purpose))
-def test_draws_follow_their_row(purpose):
+def test_t04_draws_follow_their_row(purpose):
     assert_follows(np.bincount(draws_of(KeyedCoins(1), purpose), minlength=len(ROW)), ROW)
 
 
@@ -54,7 +54,7 @@ def test_accepts_with_its_probability(probability):
 
 
 @pytest.mark.parametrize("other", ["next purpose", "next row", "next step", "next seed"])
-def test_neighbouring_keys_are_independent(other):
+def test_t04_neighbouring_keys_are_independent(other):
     flat = np.full(4, 0.25)
     table = np.zeros((4, 4))
     for i in range(NUM_DRAWS):
@@ -109,7 +109,7 @@ def stream(law, tables, length, num_draft_tokens, coins):
 
 
 @pytest.mark.parametrize("name", LAWS)
-def test_no_key_is_thrown_twice(name):
+def test_t04_no_key_is_thrown_twice(name):
     tables = random_tables(2, 10, seed=4)
     for seed in range(40):
         stream(build(name), tables, 6, 4, Recording(KeyedCoins(seed)))

@@ -66,7 +66,7 @@ def ids(completions):
     return [completion.token_ids for completion in completions]
 
 
-def test_greedy_ids_with_ngram_drafts_equal_plain_ids(smollm2_path, plain):
+def test_t01_greedy_ids_with_ngram_drafts_equal_plain_ids(smollm2_path, plain):
     with open_llm(smollm2_path, drafter="ngram") as llm:
         completions = answer_all(llm)
     assert ids(completions) == ids(plain)
@@ -74,7 +74,7 @@ def test_greedy_ids_with_ngram_drafts_equal_plain_ids(smollm2_path, plain):
 
 
 @pytest.mark.parametrize("num_speculative_tokens", [1, 3])
-def test_greedy_ids_with_draft_model_drafts_equal_plain_ids(drafted, plain, num_speculative_tokens):
+def test_t01_greedy_ids_with_draft_model_drafts_equal_plain_ids(drafted, plain, num_speculative_tokens):
     requests = [
         llm_request(drafted, index, text, num_speculative_tokens)
         for index, text in enumerate(QUESTIONS)
@@ -98,14 +98,14 @@ def run(engine: Engine, requests):
     return [outputs[request.request_id] for request in requests]
 
 
-def test_each_prompt_alone_gives_the_ids_it_gives_in_a_batch(smollm2_path, plain):
+def test_t17_each_prompt_alone_gives_the_ids_it_gives_in_a_batch(smollm2_path, plain):
     with open_llm(smollm2_path, drafter="ngram") as llm:
         for index in (0, 5, 14):
             alone = llm.chat([{"role": "user", "content": QUESTIONS[index]}], GREEDY)
             assert alone.token_ids == plain[index].token_ids
 
 
-def test_a_seed_gives_the_same_text_alone_and_in_company(smollm2_path):
+def test_t03_t17_a_seed_gives_the_same_text_alone_and_in_company(smollm2_path):
     sampling = SamplingParams(temperature=0.8, top_k=40, top_p=0.95, seed=11, max_tokens=32)
     with open_llm(smollm2_path, drafter="ngram") as llm:
         together = answer_all(llm, sampling)
@@ -124,7 +124,7 @@ def test_the_text_is_sensible_english(plain):
     assert all("\ufffd" not in one.text for one in plain)
 
 
-def test_lossy_laws_accept_more_and_their_receipts_say_at_what_price(drafted):
+def test_t19_lossy_laws_accept_more_and_their_receipts_say_at_what_price(drafted):
     sampling = SamplingParams(temperature=1.0, seed=5, max_tokens=40)
     laws = (Acceptance(), Acceptance("tokenv3", {"alpha": 0.9, "off_set": "coin"}))
     exact, lossy = (answer_all(drafted, sampling, law) for law in laws)

@@ -45,7 +45,7 @@ def run(backend: OpenVINOBackend, handle: int, token_ids: list[int]) -> Logits:
 
 
 @pytest.mark.parametrize("num_rows", [1, 2, 3, 4, 5, 6, 8, 9, 16, 17, 33, 64])
-def test_any_number_of_rows(backend: OpenVINOBackend, expected: Logits, num_rows: int) -> None:
+def test_t24_any_number_of_rows(backend: OpenVINOBackend, expected: Logits, num_rows: int) -> None:
     handle = backend.open()
     start = max((NUM_TOKENS - 8 * num_rows) // 2, 1)
     backend.forward([SequenceInput(handle, IDS[:start], 0)])
@@ -55,7 +55,7 @@ def test_any_number_of_rows(backend: OpenVINOBackend, expected: Logits, num_rows
     backend.close(handle)
 
 
-def test_other_sequences(backend: OpenVINOBackend, expected: Logits) -> None:
+def test_t17_t24_other_sequences(backend: OpenVINOBackend, expected: Logits) -> None:
     past_lens, new_lens = (1, 31, 63, 64, 150, 100), (1, 4, 1, 8, 3, 92)
     handles = [backend.open() for _ in past_lens]
     for handle, past_len in zip(handles, past_lens, strict=True):
@@ -73,7 +73,7 @@ def test_other_sequences(backend: OpenVINOBackend, expected: Logits) -> None:
     backend.check_integrity()
 
 
-def test_rollback_to_any_length(backend: OpenVINOBackend, expected: Logits) -> None:
+def test_t18_t24_rollback_to_any_length(backend: OpenVINOBackend, expected: Logits) -> None:
     handle = backend.open()
     backend.forward([SequenceInput(handle, IDS[:90], 0)])
     junk = IDS[::-1]

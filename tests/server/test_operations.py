@@ -73,7 +73,7 @@ def sums(receipts):
     }
 
 
-def test_counters_equal_the_sums_of_the_receipts(service):
+def test_t19_counters_equal_the_sums_of_the_receipts(service):
     found = samples(used_client(service))
     keys = {(receipt.law, receipt.drafter) for receipt in service.receipts}
     assert len(keys) == 5
@@ -113,7 +113,7 @@ def test_every_application_has_a_registry_of_its_own():
     assert total_of(samples(client_of(second)), "e2e_request_latency_seconds_count") == 0
 
 
-def test_health_while_loading_is_503_and_names_what_was_asked_for():
+def test_t22_health_while_loading_is_503_and_names_what_was_asked_for():
     acceptance = Acceptance("typical", {"delta": 0.3})
     config = EngineConfig(
         acceptance=acceptance,
@@ -207,7 +207,7 @@ def test_health_names_what_engaged_with_the_receipts_numbers(service):
         (Acceptance("tokenv3", {"alpha": 0.0}), "cascade_acceptance", "tokenv3", "typical"),
     ],
 )
-def test_the_block_of_the_configured_law_is_enabled_with_its_knobs(acceptance, block, rule, other):
+def test_t22_the_block_of_the_configured_law_is_enabled_with_its_knobs(acceptance, block, rule, other):
     body = client_of(FakeService(EngineConfig(acceptance=acceptance))).get("/health").json()
     law = build_law(acceptance)
     assert (body[block]["enabled"], body[block]["rule"]) == (True, rule)

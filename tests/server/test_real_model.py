@@ -36,7 +36,7 @@ def ask(client, **fields):
     )
 
 
-def test_whole_streamed_and_plain_greedy_answers_are_one_text(client):
+def test_t01_t14_t18_t23_whole_streamed_and_plain_greedy_answers_are_one_text(client):
     whole = ask(client)
     text = whole.choices[0].message.content
     assert "the cat sat on the mat" in text.lower()
@@ -54,7 +54,7 @@ def test_whole_streamed_and_plain_greedy_answers_are_one_text(client):
     assert drafted["verify_steps"] < plain["verify_steps"] == plain["output_tokens"]
 
 
-def test_a_seed_gives_one_text_and_a_lossy_law_says_what_it_cost(client):
+def test_t03_a_seed_gives_one_text_and_a_lossy_law_says_what_it_cost(client):
     fields = {"temperature": 0.3, "seed": 5, "extra_body": {"speculative": {"law": "medusa"}}}
     first, second = ask(client, **fields), ask(client, **fields)
     assert first.choices[0].message.content == second.choices[0].message.content

@@ -82,7 +82,7 @@ def test_stream_options_need_a_stream(client):
     assert response.json()["error"]["param"] == "stream_options"
 
 
-def test_joined_deltas_equal_the_whole_answer(client):
+def test_t14_joined_deltas_equal_the_whole_answer(client):
     contents = [
         msgspec.json.decode(frame)["choices"][0]["delta"].get("content", "")
         for frame in frames(stream(client).text)[:-1]
@@ -190,7 +190,7 @@ def body(content, **fields):
     return {"messages": [{"role": "user", "content": content}], "stream": True, **fields}
 
 
-def test_two_streams_interleave_and_do_not_mix(service):
+def test_t17_two_streams_interleave_and_do_not_mix(service):
     service.reply = lambda prompt: "abcdefghi" if "first" in prompt else "ABCDEFGHI"
     gates = {"first": asyncio.Semaphore(0), "second": asyncio.Semaphore(0)}
     service.gate = lambda prompt: gates["first" if "first" in prompt else "second"]
@@ -209,7 +209,7 @@ def test_two_streams_interleave_and_do_not_mix(service):
     assert service.engine.num_running == 0 and len(service.receipts) == 2
 
 
-def test_leaving_a_stream_cancels_its_request_and_no_other(service):
+def test_t15_leaving_a_stream_cancels_its_request_and_no_other(service):
     gate = asyncio.Semaphore(0)
     service.gate = lambda prompt: gate
 
@@ -232,7 +232,7 @@ def test_leaving_a_stream_cancels_its_request_and_no_other(service):
 
 
 @pytest.mark.parametrize("is_streamed", [True, False])
-def test_leaving_before_the_first_token_cancels_too(service, is_streamed):
+def test_t15_leaving_before_the_first_token_cancels_too(service, is_streamed):
     gate = asyncio.Semaphore(0)
     service.gate = lambda prompt: gate
 
@@ -248,7 +248,7 @@ def test_leaving_before_the_first_token_cancels_too(service, is_streamed):
     assert len(service.closed) == 1 and service.engine.num_running == 0
 
 
-def test_leaving_cancels_every_prompt_of_a_request(service):
+def test_t15_leaving_cancels_every_prompt_of_a_request(service):
     gate = asyncio.Semaphore(0)
     service.gate = lambda prompt: gate
 

@@ -29,7 +29,7 @@ def reference_loss(law, rows):
 
 
 @pytest.mark.parametrize("acceptance", ALL, ids=label)
-def test_loss_equals_the_divergence_of_the_emitted_row(acceptance):
+def test_t24_loss_equals_the_divergence_of_the_emitted_row(acceptance):
     law, rows = build_law(acceptance), long_rows()
     for value, expected in zip(loss(law, rows), reference_loss(law, rows), strict=True):
         assert value == pytest.approx(expected, abs=1e-10)
@@ -39,7 +39,7 @@ def test_loss_equals_the_divergence_of_the_emitted_row(acceptance):
 
 
 @pytest.mark.parametrize("rank", [1, 3, 40, 156, 157, 4000, 4999, 5000, 9000])
-def test_ranks_of_long_rows(rank):
+def test_t24_ranks_of_long_rows(rank):
     target = np.round(long_rows().target_probs, 5)  # many ties
     target[2] = np.random.default_rng(1).permutation(NUM_COLUMNS) / NUM_COLUMNS
     mask = Ranked(Floor(scale=0.0), rank).mask(target, target)

@@ -69,7 +69,7 @@ def test_flags_give_one_law(tmp_path, flags, law, options):
         assert dict(found.options) == options
 
 
-def test_each_pair_of_ways_is_refused_with_both_origins(tmp_path):
+def test_t22_each_pair_of_ways_is_refused_with_both_origins(tmp_path):
     ways = {
         "typical_threshold": "0.3",
         "cascade_threshold": "0",
@@ -261,7 +261,7 @@ def test_cascade_law_and_default_rule_say_how_to_name_the_rule(tmp_path):
         ({"law_option": ["delta=0.3"]}, "--law"),
     ],
 )
-def test_an_option_with_nothing_to_act_on_is_refused(tmp_path, flags, needed):
+def test_t22_an_option_with_nothing_to_act_on_is_refused(tmp_path, flags, needed):
     assert needed in refusal(tmp_path, **flags)
 
 

@@ -15,14 +15,14 @@ def test_a_coin_is_a_pure_function_of_its_key():
     assert uniform(*key) == uniform(*key)
 
 
-def test_no_two_keys_share_a_coin():
+def test_t04_no_two_keys_share_a_coin():
     keys = itertools.product((0, 1, MAX_SEED), range(20), range(8), Purpose)
     coins = [uniform(*key) for key in keys]
     assert len(set(coins)) == len(coins)
     assert all(0 <= coin < 1 for coin in coins)
 
 
-def test_coins_are_uniform_and_uncorrelated():
+def test_t04_coins_are_uniform_and_uncorrelated():
     """Fixed keys, so the outcome is fixed; bounds are 4 standard errors of a fair source."""
     coins = np.array(
         [[uniform(1, step, 0, purpose) for purpose in Purpose] for step in range(5000)]
@@ -45,7 +45,7 @@ def test_inversion_finds_the_column_the_coin_falls_into(row, coin):
 
 
 @pytest.mark.parametrize("size", [255, 256, 257, 5000])
-def test_grouped_inversion_equals_the_plain_one(size):
+def test_t24_grouped_inversion_equals_the_plain_one(size):
     generator = np.random.default_rng(size)
     probs = generator.dirichlet(np.full(size, 0.05))
     cumulative = np.cumsum(probs)

@@ -74,9 +74,9 @@ def softmax_and_entropy(
     total = probs.sum(axis=-1, keepdims=True)
     probs /= total
     with np.errstate(invalid="ignore"):
-        mean = np.vecdot(probs, scaled)
+        mean = _dot(probs, scaled)
     if not np.isfinite(mean).all():  # 0 times minus infinity is no number
-        mean = np.vecdot(probs, np.maximum(scaled, _LEAST_LOGIT))
+        mean = _dot(probs, np.maximum(scaled, _LEAST_LOGIT))
     return probs, np.log(total[..., 0]) - mean
 
 
@@ -173,3 +173,12 @@ def _total(row: FloatArray, largest: float, temperature: float) -> float:
     if temperature != 1.0:
         scaled *= 1.0 / temperature
     return float(np.exp(scaled, out=scaled).sum(dtype=np.float64))
+
+
+def _dot(rows: FloatArray, others: FloatArray) -> FloatArray:
+    """Return the sum over columns of the product, without the threads of a BLAS library.
+
+    Those would go on spinning on the cores that the next forward needs.
+    """
+    product: FloatArray = np.einsum("...i,...i->...", rows, others)
+    return product

@@ -147,6 +147,12 @@ def test_none_leaves_the_tools_out(service, client):
     assert service.engine.parts.chat_template.shown["tools"] is None
 
 
+def test_encrypted_reasoning_may_be_wanted_where_there_is_none(service, client):
+    service.reply = lambda prompt: CALL
+    answer = post(client, include=["reasoning.encrypted_content"]).json()
+    assert plain(answer["output"]) == [("add", ARGUMENTS, "completed")]
+
+
 @pytest.mark.parametrize(
     ("fields", "param"),
     [

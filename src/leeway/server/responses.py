@@ -17,6 +17,7 @@ from leeway.server.order import make_outputs, read_order, send_answer, with_gram
 from leeway.server.prompts import ROLES, chat_ids
 from leeway.server.responses_format import ResponsesFormat
 from leeway.server.responses_tools import (
+    LOGPROBS,
     call_turn,
     joined_turns,
     read_output,
@@ -57,7 +58,6 @@ RESPONSES_RULES = FieldRules(
         }
     ),
 )
-LOGPROBS = "message.output_text.logprobs"
 _PARTS = ("input_text", "output_text", "text")
 
 

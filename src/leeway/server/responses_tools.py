@@ -25,6 +25,8 @@ from leeway.server.tool_fields import (
 )
 from leeway.server.tool_messages import read_arguments
 
+LOGPROBS = "message.output_text.logprobs"
+
 
 def read_response_tools(parts: ServedParts, fields: ResponseFields) -> ToolUse | None:
     """Return what to do with the tools; None where there are none, or none may be called.
@@ -38,9 +40,9 @@ def read_response_tools(parts: ServedParts, fields: ResponseFields) -> ToolUse |
     chosen = _read_choice(fields.tool_choice, [one.name for one in functions])
     is_one = not fields.parallel_tool_calls
     tools = use_tools(parts, functions, shown, chosen, is_one=is_one)
-    if tools is not None and fields.include:
+    if tools is not None and LOGPROBS in fields.include:
         raise RequestError(
-            f"include is {fields.include} beside tools; allowed: nothing, or tool_choice 'none'",
+            f"include has {LOGPROBS!r} beside tools; leave it out, or send tool_choice 'none'",
             param="include",
         )
     return tools

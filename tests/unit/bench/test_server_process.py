@@ -1,6 +1,7 @@
 """Servers that are started: waited for, stopped, and what is said when they do not come up."""
 
 import re
+import subprocess
 import sys
 
 import pytest
@@ -42,6 +43,31 @@ def test_it_is_stopped_when_what_is_measured_fails():
             started.append(process)
             raise ZeroDivisionError
     assert started[0].poll() is not None
+
+
+OWNER = """
+import sys
+from leeway.bench.server_process import running
+with running("it", [sys.executable, "-c", sys.argv[1], sys.argv[2]], sys.argv[3]):
+    print("ready", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its parent")
+@pytest.mark.parametrize("end", ["kill", "terminate"])
+def test_it_ends_with_the_process_that_started_it(end):
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/v1"
+    command = [sys.executable, "-c", OWNER, SERVER, str(port), url]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == b"ready\n"
+        get_json(url + "/models", 5)
+        getattr(owner, end)()
+    with pytest.raises(OSError, match=r"refused|reset"):
+        for _ in range(5000):  # the system tells the server soon, not at once
+            get_json(url + "/models", 5)
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,10 @@ async def chat_completions(http_request: HTTPRequest) -> ASGIApp:
     order = with_stop(order, tools)
     check_choices(1, fields.n)
     shown = None if tools is None else tools.shown
-    prompt = await asyncio.to_thread(chat_prompt, parts, fields.messages, shown)
+    continues = _continues(fields)
+    prompt = await asyncio.to_thread(
+        chat_prompt, parts, fields.messages, shown, continues=continues
+    )
     order = await with_grammar(state, order, behind_reasoning(parts, prompt, form))
     shape = ChatFormat(
         model=order.model,
@@ -102,6 +105,17 @@ def _order(state: ServerState, fields: SharedFields) -> Order:
 def _has_usage(fields: SharedFields) -> bool:
     options = fields.stream_options
     return options is not None and bool(options.include_usage)
+
+
+def _continues(fields: ChatFields) -> bool:
+    """Return whether the last message is to be gone on with, as its client began it."""
+    if fields.add_generation_prompt in (None, not fields.continue_final_message):
+        return fields.continue_final_message
+    raise RequestError(
+        f"add_generation_prompt is {fields.add_generation_prompt} beside continue_final_message "
+        f"{fields.continue_final_message}; allowed: one of the two true, or leave the first out",
+        param="add_generation_prompt",
+    )
 
 
 def _chat_logprobs(fields: ChatFields) -> int | None:

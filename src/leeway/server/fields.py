@@ -30,13 +30,13 @@ IGNORED = frozenset(
 
 # Of OpenAI's completions: not supported, with the values that ask for nothing and so are accepted.
 UNSUPPORTED: dict[str, tuple[Any, ...]] = {
-    "add_generation_prompt": (True,),
+    "add_generation_prompt": (True,),  # completions only
     "allowed_token_ids": ([],),
     "audio": (),
     "bad_words": ([],),
     "chat_template": (),
     "chat_template_kwargs": ({},),
-    "continue_final_message": (False,),
+    "continue_final_message": (False,),  # completions only
     "echo": (False,),  # chat only
     "function_call": ("none", "auto"),
     "functions": ([],),

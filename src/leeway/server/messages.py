@@ -18,7 +18,7 @@ from leeway.server.messages_format import MessagesFormat
 from leeway.server.messages_tools import read_messages_tools
 from leeway.server.messages_tools_format import ToolMessagesFormat
 from leeway.server.order import make_outputs, read_order, send_answer, with_grammar
-from leeway.server.prompts import chat_ids
+from leeway.server.prompts import chat_ids, render_begun
 from leeway.server.sampling_fields import check_max_tokens, read_stop
 from leeway.server.schema import MessagesFields, MessagesPrompt
 from leeway.server.service_protocol import ServedParts
@@ -81,7 +81,7 @@ async def count_tokens(http_request: HTTPRequest) -> Response:
 def _prompt(
     parts: ServedParts, fields: MessagesPrompt | MessagesFields, tools: ToolUse | None
 ) -> list[int]:
-    """Return the ids of a conversation, ready for the assistant's turn.
+    """Return the ids of a conversation, ready for the assistant's turn, or to go on with it.
 
     Raises:
         RequestError: a message is malformed, or the model's template refuses the conversation.
@@ -93,15 +93,11 @@ def _prompt(
     plain: list[dict[str, Any]] = []
     for index, raw in enumerate(given):
         plain += read_turns(raw, f"messages[{index}]", calls_tools=calls_tools)
-    if plain[-1]["role"] == "assistant":
-        last = f"messages[{len(given) - 1}].role"
-        raise RequestError(
-            f"{last} is 'assistant'; allowed: 'user', for an answer begun by the client is not "
-            "continued; leave the last message out",
-            param=last,
-        )
     text = read_text(fields.system, "system")
     if text:
         plain.insert(0, {"role": "system", "content": text})
     shown: dict[str, Any] = {} if tools is None else {"tools": tools.shown}
+    if plain[-1]["role"] == "assistant":
+        path = f"messages[{len(given) - 1}]"
+        return chat_ids(parts, render_begun(parts.chat_template, plain, path, shown))
     return chat_ids(parts, parts.chat_template.render(plain, **shown))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from leeway.core.errors import RequestError
@@ -20,13 +20,17 @@ def chat_prompt(
     parts: ServedParts,
     messages: list[dict[str, Any]],
     tools: list[dict[str, Any]] | None = None,
+    *,
+    continues: bool = False,
 ) -> list[int]:
     """Return the ids of a conversation, ready for the assistant's turn; `tools` are shown in it.
+
+    Where it `continues`, that turn has begun: it is the last message.
 
     Raises:
         RequestError: a message is malformed, or the model's template refuses the conversation.
     """
-    return chat_ids(parts, render_chat(parts, messages, tools=tools))
+    return chat_ids(parts, render_chat(parts, messages, tools=tools, continues=continues))
 
 
 def render_chat(
@@ -35,6 +39,7 @@ def render_chat(
     *,
     add_generation_prompt: bool = True,
     tools: list[dict[str, Any]] | None = None,
+    continues: bool = False,
 ) -> str:
     """Return the text of a conversation under the model's template. Raises RequestError."""
     if not messages:
@@ -42,7 +47,44 @@ def render_chat(
     template = parts.chat_template
     plain = [_read_message(template, raw, f"messages[{i}]") for i, raw in enumerate(messages)]
     shown = {} if tools is None else {"tools": tools}
+    if continues:
+        return render_begun(template, plain, f"messages[{len(messages) - 1}]", shown)
     return template.render(plain, add_generation_prompt=add_generation_prompt, **shown)
+
+
+def render_begun(
+    template: ServedTemplate,
+    messages: Sequence[Mapping[str, Any]],
+    path: str,
+    shown: Mapping[str, Any],
+) -> str:
+    """Return the text of a conversation up to the end of its last message, to be gone on there.
+
+    Args:
+        template: the model's.
+        messages: plain ones.
+        path: the last one's place in the request.
+        shown: further variables of the template.
+
+    Raises:
+        RequestError: it is no text of the assistant's, or the template writes it otherwise than an
+            answer that has begun so.
+    """
+    *before, last = messages
+    if last["role"] != "assistant" or "tool_calls" in last or "reasoning_content" in last:
+        raise RequestError(
+            f"{path} cannot be continued; end the messages with one of the role 'assistant' that "
+            "has nothing but content",
+            param=path,
+        )
+    begun = template.render(before, **shown) + str(last["content"])
+    if not template.render(messages, add_generation_prompt=False, **shown).startswith(begun):
+        raise RequestError(
+            f"{path}.content cannot be continued: the model's template does not write it as it "
+            "stands; let it not end with white space, or leave the message out",
+            param=f"{path}.content",
+        )
+    return begun
 
 
 def chat_ids(parts: ServedParts, text: str) -> list[int]:

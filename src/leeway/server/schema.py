@@ -59,6 +59,8 @@ class ChatFields(SharedFields, kw_only=True, forbid_unknown_fields=True):
     tools: list[dict[str, Any]] | None = None
     tool_choice: str | dict[str, Any] | None = None
     parallel_tool_calls: bool = True
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool = False
 
 
 class CompletionFields(SharedFields, kw_only=True, forbid_unknown_fields=True):

@@ -25,7 +25,15 @@ from leeway.server.tokenize import TOKENIZE_RULES
 PAGE = (Path(__file__).parents[3] / "docs" / "http.md").read_text(encoding="utf-8")
 NAMED = set(re.findall(r"`([a-z0-9_]+)(?:\{[a-z]+\})?`", PAGE))
 RECEIPT = Receipt("", {}, "", "", "", 1, 0, 0.0, Tally(), ()).speculative_metrics(detailed=True)
-OWN = {"echo", "top_logprobs", "tools", "tool_choice", "parallel_tool_calls"}
+OWN = {
+    "echo",
+    "top_logprobs",
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "add_generation_prompt",
+    "continue_final_message",
+}
 KINDS = (
     ChatFields,
     CompletionFields,
@@ -40,7 +48,7 @@ KINDS = (
     "names",
     [
         {name for kind in KINDS for name in kind.__struct_fields__},
-        {f"{name}_total" for name in _COUNTERS} | {*_MAXIMA, *_LOADS},
+        {f"{name}_total" for name in (*_COUNTERS, "limited_requests")} | {*_MAXIMA, *_LOADS},
         set(_CODES.values()),
         set(RECEIPT) - {"prefill_s", "decode_s"},
     ],

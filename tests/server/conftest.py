@@ -39,9 +39,9 @@ def client_of(service, *, engine=None, **settings):
 
 
 @contextmanager
-def live_server(service, **settings):
+def live_server(service, *, engine=None, **settings):
     """Serve on a free port, in a thread; yield the URL."""
-    config = ServerConfig(engine=EngineConfig(), port=0, **settings)
+    config = ServerConfig(engine=engine or EngineConfig(), port=0, **settings)
     app = create_app(service, config, keep_alive_s=0.05)
     listener = listen("127.0.0.1", 0)
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))

@@ -10,6 +10,7 @@ from leeway.engine.engine import Engine
 from leeway.engine.service import EngineService
 from leeway.server.app import create_app
 from tests.server.conftest import frames, wait_until_ready
+from tests.server.test_operations import samples, total_of
 from tests.server.test_real_engine import fresh_engine
 
 LOSSY = {"law": "ensemble", "weight": 0.2}
@@ -103,3 +104,25 @@ def test_each_choice_and_each_stream_has_its_own_ledger(client):
     chunks = frames(post(client, {**LOSSY, "tv_budget": 0.2}, **stream).text)
     last = msgspec.json.decode(chunks[-2])
     assert last["metrics"]["speculative_decoding"]["limits"]["tv_spent"] == pytest.approx(0.2)
+
+
+def test_metrics_count_what_limits_left_and_what_was_spent(client):
+    receipts = [
+        receipt(post(client, {**LOSSY, "tv_budget": budget}, seed=index))["limits"]
+        for index, budget in enumerate((0.1, 0.2))
+    ]
+    receipts.append(receipt(post(client, {**LOSSY, "hard_support": True}))["limits"])
+    receipt(post(client, {"law": "rejection"}))
+    found = samples(client)
+    spent = sum(one["tv_spent"] for one in receipts)
+    labels = {"law": "ensemble", "drafter": "draft_model"}
+    assert 0.3 < spent <= 0.8
+    assert total_of(found, "tv_spent_total", **labels) == pytest.approx(spent)
+    assert total_of(found, "tv_budget_total", **labels) == pytest.approx(0.1 + 0.2 + 0.5)
+    by_limit = {
+        name: total_of(found, "limited_requests_total", limit=name, **labels)
+        for name in ("tv_budget", "exact_prefix", "hard_support", "phase")
+    }
+    assert by_limit == {"tv_budget": 3, "exact_prefix": 3, "hard_support": 1, "phase": 0}
+    assert total_of(found, "tv_spent_total", law="rejection") == 0
+    assert total_of(found, "limited_requests_total") == 7

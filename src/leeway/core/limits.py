@@ -60,6 +60,16 @@ class Limits:
             if not isinstance(marker, str) or not marker.strip():
                 _refuse(name, marker, f"a text, like {PHASE_BEGIN}")
 
+    def names(self) -> tuple[str, ...]:
+        """Return the limits that are set."""
+        is_set = {
+            "tv_budget": self.tv_budget is not None,
+            "exact_prefix": self.exact_prefix > 0,
+            "hard_support": self.hard_support,
+            "phase": self.phase != "all",
+        }
+        return tuple(name for name, value in is_set.items() if value)
+
     @property
     def is_active(self) -> bool:
         """Whether any limit is set."""

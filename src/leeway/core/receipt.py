@@ -20,11 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from leeway.core.limits import NO_LIMITS, Limits
 
 LawOption = float | int | str
+Demotion = Literal["self_check", "drafter_failed"]
 Number = TypeVar("Number", int, float)
 
 
@@ -59,6 +60,9 @@ class Tally:
     steps_by_draft_and_accepted: dict[tuple[int, int], int] = field(default_factory=dict)
     decided_by_depth: list[int] = field(default_factory=list)
     draft_tv_by_depth: list[float] = field(default_factory=list)
+    tv_spent_sum: float = 0.0
+    tv_budget_sum: float = 0.0
+    requests_by_limit: dict[str, int] = field(default_factory=dict)
 
     def add_step(self, num_drafted: int, num_accepted: int) -> None:
         """Count one verify step of `num_drafted` draft tokens, `num_accepted` of them accepted."""
@@ -85,6 +89,13 @@ class Tally:
         self.decided_by_depth = _add_lists(self.decided_by_depth, [1] * len(distances))
         self.draft_tv_by_depth = _add_lists(self.draft_tv_by_depth, list(distances))
 
+    def add_limits(self, limits: Limits, spent: float) -> None:
+        """Count an answer of a lossy law under limits, and what it spent of total variation."""
+        self.tv_spent_sum += spent
+        self.tv_budget_sum += limits.tv_budget or 0.0
+        for name in limits.names():
+            self.requests_by_limit[name] = self.requests_by_limit.get(name, 0) + 1
+
     def add(self, other: Tally) -> None:
         """Add another tally's counts to this one (totals of a process)."""
         for name in _SUMMED:
@@ -98,6 +109,8 @@ class Tally:
         for key, count in other.steps_by_draft_and_accepted.items():
             old = self.steps_by_draft_and_accepted.get(key, 0)
             self.steps_by_draft_and_accepted[key] = old + count
+        for name, count in other.requests_by_limit.items():
+            self.requests_by_limit[name] = self.requests_by_limit.get(name, 0) + count
 
     def check(self) -> None:
         """Assert the identities that every receipt must satisfy."""
@@ -158,9 +171,11 @@ class Receipt:
 
     `law`, `options`, `guarantee` and `verifier` are read from the law object that judged.
     `draft_temperature` is the multiple of the request's temperature at which drafts were drawn.
-    `requested_law` is named where another one was asked for. `per_step` holds (drafted, accepted)
-    of each verify step in order. `tv_spent` is what the delivered positions spent of total
-    variation under `limits`; None where the law had nothing to spend.
+    `demotion` says why less was drafted than asked for: the self-check at load declined blocks of
+    drafts, or the drafter failed on this request. `requested_law` is named where another one was
+    asked for. `per_step` holds (drafted, accepted) of each verify step in order. `tv_spent` is what
+    the delivered positions spent of total variation under `limits`; None where the law had nothing
+    to spend.
     """
 
     law: str
@@ -176,6 +191,7 @@ class Receipt:
     requested_law: str | None = None
     draft_length: str = "fixed"
     draft_temperature: float = 1.0
+    demotion: Demotion | None = None
     limits: Limits = NO_LIMITS
     tv_spent: float | None = None
 
@@ -190,6 +206,7 @@ class Receipt:
             "drafter": self.drafter,
             "draft_length": self.draft_length,
             "draft_temperature": self.draft_temperature,
+            "demotion": self.demotion,
             "seed": self.seed,
             "temperature": self.temperature,
             **self.tally.counts(),
@@ -279,6 +296,8 @@ _SUMMED = (
     "loss_tv_sum",
     "loss_kl_sum",
     "target_entropy_sum",
+    "tv_spent_sum",
+    "tv_budget_sum",
     "prefill_s",
     "decode_s",
 )

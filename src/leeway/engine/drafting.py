@@ -22,7 +22,7 @@ def draft_blocks(drafter: Drafter, plan: Plan, temperature_scale: float) -> list
     """Return one draft a decoding sequence, empty where none is wanted or found.
 
     `temperature_scale` is the multiple of a request's temperature at which drafts are drawn.
-    Mutates: a sequence that the drafter fails on drafts no more.
+    Mutates: a sequence that the drafter fails on drafts no more, or less, which its receipt says.
     """
     asking = [one for one, budget in zip(plan.decoding, plan.budgets, strict=True) if budget > 0]
     asks = [
@@ -73,4 +73,5 @@ def _propose_alone(drafter: Drafter, sequence: Sequence, ask: DraftAsk) -> Draft
             "%s: %s failed and is given up: %s", ask.request_id, drafter.name, error.message
         )
         sequence.has_draft_failed = not drafter.give_up(ask.request_id)
+        sequence.demotion = "drafter_failed"
         return Draft(())

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from leeway.acceptance.base import Law
 from leeway.core.limits import NO_LIMITS, Limits
-from leeway.core.receipt import Receipt, Tally
+from leeway.core.receipt import Demotion, Receipt, Tally
 from leeway.core.rng import Coins
 from leeway.core.types import FinishReason, Request, SamplingParams, TokenLogprob
 from leeway.grammar.state import GrammarState
@@ -44,6 +44,7 @@ class Sequence:
         num_cached: tokens in the target's cache.
         num_observed: of these, tokens whose hidden states the drafter was shown.
         has_draft_failed: whether the drafter failed on it and was given up.
+        demotion: why less is drafted than was asked for, for the receipt.
         end_token_ids: what may not be drawn before `min_tokens`; empty where there is none.
         grammar: what may come next; None leaves all.
         limits: how far a lossy law may go, kept by `limit_state` (None: nothing to keep).
@@ -66,6 +67,7 @@ class Sequence:
     num_cached: int = 0
     num_observed: int = 0
     has_draft_failed: bool = False
+    demotion: Demotion | None = None
     output_counts: Counter[int] = field(default_factory=Counter)
     end_token_ids: frozenset[int] = frozenset()
     grammar: GrammarState | None = None
@@ -164,6 +166,7 @@ class Sequence:
             requested_law=self.requested_law,
             draft_length="adaptive" if self.draft_length.is_adaptive else "fixed",
             draft_temperature=draft_temperature if self.num_speculative_tokens else 1.0,
+            demotion=self.demotion,
             limits=self.limits,
             tv_spent=None if self.limit_state is None else self.limit_state.spent,
         )

@@ -66,6 +66,11 @@ _COUNTERS: dict[str, tuple[str, Callable[[Tally], float]]] = {
         "Sum over decided positions of the target row's entropy, nats",
         lambda t: t.target_entropy_sum,
     ),
+    "tv_spent": (
+        "Total variation that answers of lossy laws under limits have spent",
+        lambda t: t.tv_spent_sum,
+    ),
+    "tv_budget": ("Sum of the budgets of these answers", lambda t: t.tv_budget_sum),
 }
 _MAXIMA: dict[str, tuple[str, Callable[[Tally], float]]] = {
     "loss_total_variation_max": (
@@ -100,6 +105,7 @@ class TotalsCollector(Collector):
                 counter.add_metric(labels, read(tally))
             yield counter
         yield self._accepted_by_position(totals)
+        yield self._limited(totals)
         for name, (meaning, read) in _MAXIMA.items():
             maximum = GaugeMetricFamily(PREFIX + name, meaning, labels=LABELS)
             for labels, tally in totals:
@@ -121,6 +127,17 @@ class TotalsCollector(Collector):
         for labels, tally in totals:
             for position, count in enumerate(tally.accepted_by_depth):
                 counter.add_metric((*labels, str(position)), count)
+        return counter
+
+    def _limited(self, totals: list[tuple[tuple[str, str], Tally]]) -> Metric:
+        counter = CounterMetricFamily(
+            PREFIX + "limited_requests",
+            "Finished requests of lossy laws by the limits they were under",
+            labels=(*LABELS, "limit"),
+        )
+        for labels, tally in totals:
+            for name, count in tally.requests_by_limit.items():
+                counter.add_metric((*labels, name), count)
         return counter
 
 

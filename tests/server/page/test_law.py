@@ -2,6 +2,12 @@
 
 from playwright.sync_api import expect
 
+from leeway.core.config import EngineConfig
+from leeway.core.limits import Limits
+from leeway.core.types import Acceptance
+from leeway.engine.engine import Engine
+from leeway.engine.service import EngineService
+from tests.server.conftest import live_server, wait_until_ready
 from tests.server.page.conftest import (
     QUESTION,
     ask,
@@ -10,6 +16,7 @@ from tests.server.page.conftest import (
     use_few_tokens,
     wait_ready,
 )
+from tests.server.serve_table import load_engine
 from tests.support.browser import watched_page
 
 
@@ -67,3 +74,30 @@ def test_a_refusal_is_shown_in_the_servers_words(browser, table_url):
         ask(page)
         assert page.locator(".turn").count() == 1 and page.locator(".turn-error").count() == 0
         assert len(watch.bodies[1]["messages"]) == 1
+
+
+def test_limits_are_told_for_the_server_and_for_each_answer(browser):
+    limits = Limits(tv_budget=0.3, exact_prefix=4, hard_support=True)
+    law = Acceptance("typical", {"delta": 0.2})
+    config = EngineConfig(acceptance=law, limits=limits)
+    service = EngineService(lambda: Engine(load_engine(None).parts, config))
+    service.start()
+    wait_until_ready(service)
+    with (
+        live_server(service, engine=config) as url,
+        watched_page(browser, url) as (page, _),
+    ):
+        wait_ready(page)
+        use_few_tokens(page)
+        expect(page.locator("#facts")).to_contain_text(
+            "total variation up to 0.300, first 4 tokens exact, inside the model's support"
+        )
+        assert page.inner_text("#answer-limits") == ""
+        _, receipt = ask_for_receipt(page)
+        spent = receipt["limits"]["tv_spent"]
+        assert 0.1 < spent <= 0.3
+        assert page.inner_text("#answer-limits") == (
+            f"Limits: total variation {spent:.3f} of 0.300, first 4 tokens exact, inside the "
+            "model's support."
+        )
+    service.stop()

@@ -1,7 +1,7 @@
 // The answers' figures: what the receipts of this tab say, and what is seen while one runs.
 
 import { bar, byId, el, lawLine, number, percent } from "./dom.js";
-import { badgeOf, isExact } from "./law.js";
+import { badgeOf, isExact, limitWords } from "./law.js";
 
 const SOURCES = [
   ["accepted", "drafted, kept"],
@@ -10,6 +10,10 @@ const SOURCES = [
   ["plain", "no draft"],
 ];
 const NUM_COLUMNS = 48;
+const DEMOTIONS = {
+  self_check: " (the check at load found blocks of drafts wrong here)",
+  drafter_failed: " (its drafter failed and was given up)",
+};
 
 /** Return tokens a second: those behind the first, over the time of their verify steps. */
 export function tokensPerSecond(receipt) {
@@ -23,6 +27,7 @@ export function showRunning(pieces, numSteps, seconds) {
   byId("tokens-per-s").textContent = number(seconds > 0.2 ? (pieces.length - 1) / seconds : null, 1);
   byId("loss-mean").textContent = "…";
   byId("answer-law").textContent = "Running; its receipt comes with its end.";
+  byId("answer-limits").textContent = "";
   showLegend(pieces);
 }
 
@@ -35,6 +40,8 @@ export function showAnswers(turns) {
   byId("tokens-per-s").textContent = number(receipt && tokensPerSecond(receipt), 1);
   byId("loss-mean").textContent = receipt ? number(receipt.loss.total_variation_mean ?? 0, 3) : "–";
   byId("answer-law").textContent = answerWords(last, receipt);
+  const limits = receipt?.limits;
+  byId("answer-limits").textContent = limits ? `Limits: ${limitWords(limits)}.` : "";
   showAcceptance(receipt);
   const receipts = turns.map((turn) => turn.receipt).filter(Boolean);
   showLoss(receipts);
@@ -44,10 +51,11 @@ export function showAnswers(turns) {
 function answerWords(turn, receipt) {
   if (!turn) return "Nothing has been asked yet.";
   if (!receipt) return "It was not finished, so it has no receipt.";
-  if (!receipt.drafted) return `Plain decoding: nothing was drafted; seed ${receipt.seed}.`;
+  const why = DEMOTIONS[receipt.demotion] ?? "";
+  if (!receipt.drafted) return `Plain decoding: nothing was drafted${why}; seed ${receipt.seed}.`;
   const judged = `${lawLine(receipt.law, receipt.options)}, ${badgeOf(receipt.guarantee)}`;
   const asked = receipt.requested_law === receipt.law ? "" : ` (asked for ${receipt.requested_law})`;
-  return `Judged by ${judged}${asked}; drafted by ${receipt.drafter}; seed ${receipt.seed}.`;
+  return `Judged by ${judged}${asked}; drafted by ${receipt.drafter}${why}; seed ${receipt.seed}.`;
 }
 
 function showLegend(pieces) {

@@ -1,6 +1,6 @@
 // The law picker: which acceptance law judges the next answer, with its guarantee in words.
 
-import { byId, el, lawLine } from "./dom.js";
+import { byId, el, lawLine, number } from "./dom.js";
 import { recall, remember } from "./store.js";
 
 const WORDS = {
@@ -14,6 +14,22 @@ export const badgeOf = (guarantee) => WORDS[guarantee]?.[0] ?? guarantee;
 /** Return whether a guarantee holds at this temperature. */
 export function isExact(guarantee, temperature) {
   return guarantee === "exact_distribution" || (guarantee === "exact_greedy" && temperature === 0);
+}
+
+/** Return limits on a lossy law in words, with what an answer spent where it is known. */
+export function limitWords(limits) {
+  const { tv_budget: budget, tv_spent: spent = null, exact_prefix: prefix } = limits;
+  const words = [];
+  if (budget !== null) {
+    const before = spent === null ? "up to " : `${number(spent, 3)} of `;
+    words.push(`total variation ${before}${number(budget, 3)}`);
+  } else if (spent !== null) {
+    words.push(`total variation ${number(spent, 3)}`);
+  }
+  if (prefix > 0) words.push(`first ${prefix} tokens exact`);
+  if (limits.hard_support) words.push("inside the model's support");
+  if (limits.phase !== "all") words.push(`in ${limits.phase} only`);
+  return words.join(", ");
 }
 
 let laws = new Map();

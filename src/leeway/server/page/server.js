@@ -2,7 +2,7 @@
 
 import { getJson, getText, sumMetrics } from "./api.js";
 import { byId, el, number, percent } from "./dom.js";
-import { badgeOf } from "./law.js";
+import { badgeOf, limitWords } from "./law.js";
 
 const PERIOD_MS = 2000;
 const STATES = {
@@ -62,7 +62,7 @@ function show(health) {
   }
 }
 
-function showFacts({ load, sums, drafter, backend, version }) {
+function showFacts({ load, sums, drafter, backend, version, acceptance }) {
   const prompt = sums.leeway_prompt_tokens_total ?? 0;
   const cached = sums.leeway_prompt_tokens_cached_total ?? 0;
   const facts = {
@@ -72,6 +72,7 @@ function showFacts({ load, sums, drafter, backend, version }) {
     "Prompts from cache": `${cached} of ${prompt} tokens`,
     Generated: `${sums.leeway_generation_tokens_total ?? 0} tokens`,
     Drafter: drafter.engaged === "none" ? "none" : `${drafter.engaged}, up to ${drafter.num_speculative_tokens}`,
+    "Limits of an answer": limitWords(acceptance.limits) || "none",
     Backend: backend.backend ?? "–",
     Version: version,
   };

@@ -67,6 +67,7 @@ class FakeParts:
     backend: FakeBackend = field(default_factory=FakeBackend)
     drafter: FakeDrafter = field(default_factory=FakeDrafter)
     drafter_settings: dict = field(default_factory=dict)
+    self_check: None = None
 
 
 class FakeEngine:

@@ -41,6 +41,7 @@ from leeway.engine.limits import check_limits, start_limits
 from leeway.engine.log_line import is_lossy, lossy_log_line
 from leeway.engine.logprobs import take_prompt_logprobs, with_logprobs
 from leeway.engine.prefix_cache import PrefixCache
+from leeway.engine.self_check import SelfCheck, demotion_of
 from leeway.engine.verify import Judgement, judge
 from leeway.grammar.compiler import GrammarCompiler, Vocabulary, check_beside_grammar
 from leeway.sampling.logprobs import check_logprobs
@@ -63,7 +64,7 @@ class Parts:
     """What an engine is made of; `engine.load` builds it from a configuration.
 
     `make_coins` turns a seed into coins; tests replace it to enumerate every outcome. `judge`
-    decides one block; bench replaces it to time it.
+    decides one block; bench replaces it to time it. `self_check` is what was found at load.
     """
 
     model_name: str
@@ -73,6 +74,7 @@ class Parts:
     drafter: Drafter
     make_coins: Callable[[int], Coins] = KeyedCoins
     drafter_settings: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    self_check: SelfCheck | None = None
     judge: Callable[[Sequence, Draft, FloatArray], Judgement] = judge
 
 
@@ -201,6 +203,7 @@ class Engine:
             grammar=None if request.grammar is None else self._grammars.start(request.grammar),
             limits=limits,
             limit_state=start_limits(law, limits, self.parts.tokenizer, request),
+            demotion=demotion_of(self.parts.self_check, self.config, request),
         )
         self._sequences[request.request_id] = sequence
         self._scheduler.add(sequence)
@@ -348,6 +351,8 @@ class Engine:
         if reason is not FinishReason.ERROR:
             self._prefixes.share(sequence)
         self._scheduler.remove(sequence)
+        if sequence.limit_state is not None:
+            sequence.tally.add_limits(sequence.limits, sequence.limit_state.spent)
         self.parts.drafter.forget(delta.request_id)
         drafter = self.parts.drafter
         scale = self.config.draft_temperature if drafter.gives_rows else 1.0

@@ -22,6 +22,7 @@ from leeway.drafters.none import NoDrafter
 from leeway.drafters.registry import DRAFTERS
 from leeway.engine.compatibility import check_draft_rows
 from leeway.engine.engine import Engine, Parts
+from leeway.engine.self_check import check_lanes
 from leeway.models.base import ModelFiles
 from leeway.models.head_base import HeadFiles
 from leeway.models.heads import find_head, open_head
@@ -43,6 +44,7 @@ def load_engine(config: EngineConfig, on_progress: OnProgress | None = None) -> 
         ModelError: the model or the draft model cannot be had or used.
         ConfigError: the draft model does not share the target's vocabulary.
         LawError: the configured law is refused.
+        BackendError: the self-check finds no two ways to run the model that agree.
     """
     law = build_law(config.acceptance)
     if config.drafter != "auto":
@@ -53,9 +55,14 @@ def load_engine(config: EngineConfig, on_progress: OnProgress | None = None) -> 
         check_draft_rows(law, NGramDrafter.name, gives_rows=NGramDrafter.gives_rows)
     tokenizer = Tokenizer(files.tokenizer)
     backend = _backend(files, config, config.weights)
-    drafter = build_drafter(
-        config, files, backend, tokenizer, head_files=head_files, on_progress=on_progress
+    check = check_lanes(
+        backend, config.num_speculative_tokens + 1, config.row_shape, backend.set_row_shape
     )
+    drafter: Drafter = NoDrafter()
+    if check.may_draft:
+        drafter = build_drafter(
+            config, files, backend, tokenizer, head_files=head_files, on_progress=on_progress
+        )
     parts = Parts(
         model_name=files.name,
         backend=backend,
@@ -63,6 +70,7 @@ def load_engine(config: EngineConfig, on_progress: OnProgress | None = None) -> 
         chat_template=ChatTemplate(files.tokenizer.chat_template, tokenizer),
         drafter=drafter,
         drafter_settings=drafter.head.describe() if isinstance(drafter, MTPDrafter) else {},
+        self_check=check,
     )
     return Engine(parts, config)
 

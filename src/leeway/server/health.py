@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from importlib.metadata import version
 from typing import Any
 
 from leeway.acceptance.base import Law
 from leeway.acceptance.law_ceiling import LawCeiling
 from leeway.core.config import ServerConfig
+from leeway.core.config_settings import SETTINGS
 from leeway.core.receipt import Tally
 from leeway.engine.log_line import CASCADES, TYPICAL
 from leeway.server.service_protocol import ServedEngine, Service
@@ -30,6 +31,7 @@ def health_body(
         body["error"] = str(service.error)
     engine = service.engine if service.state in ("ready", "draining") else None
     totals = dict(engine.totals) if engine is not None else {}
+    body["settings"] = _settings(config)
     body["acceptance"] = _acceptance(config, ceiling, engine, totals)
     body["typical_acceptance"] = _family(law, ceiling, TYPICAL, totals)
     body["cascade_acceptance"] = _family(law, ceiling, CASCADES, totals)
@@ -45,8 +47,26 @@ def health_body(
         if engine.parts.drafter_settings:
             body["drafter"]["head"] = dict(engine.parts.drafter_settings)
         body["backend"] = engine.parts.backend.describe()
+        if engine.parts.self_check is not None:
+            body["self_check"] = engine.parts.self_check.describe()
         body["load"] = engine.status()
     return body
+
+
+def _settings(config: ServerConfig) -> dict[str, Any]:
+    """Return the settings in force with their origins, but for the key and where files lie."""
+    engine = config.engine
+    values: dict[str, Any] = {
+        **{one.name: getattr(engine, one.name) for one in fields(engine)},
+        **{one.name: getattr(config, one.name) for one in fields(config)},
+        **asdict(engine.limits),
+        "kv_memory": engine.kv_memory_bytes,
+    }
+    return {
+        name: {"value": values[name], "origin": str(config.origin(name))}
+        for name, setting in SETTINGS.items()
+        if name in values and setting.metavar != "PATH" and not setting.is_secret
+    }
 
 
 def _acceptance(

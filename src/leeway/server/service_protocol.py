@@ -95,6 +95,14 @@ class ServedDrafter(Protocol):
     name: str
 
 
+class ServedCheck(Protocol):
+    """What a check at load found."""
+
+    def describe(self) -> dict[str, str | float | bool]:
+        """Return it by name."""
+        ...
+
+
 class ServedParts(Protocol):
     """What a loaded engine is made of."""
 
@@ -126,6 +134,11 @@ class ServedParts(Protocol):
     @property
     def drafter_settings(self) -> Mapping[str, str | int | float | bool]:
         """A draft head's settings in force; empty for other drafters."""
+        ...
+
+    @property
+    def self_check(self) -> ServedCheck | None:
+        """What was found at load, where a check was made."""
         ...
 
 

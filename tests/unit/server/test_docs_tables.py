@@ -105,7 +105,7 @@ def default_of(field):
     [
         ("**Responses** take", ResponseFields),
         ("**Messages** take", MessagesFields),
-        ("`count_tokens` takes", MessagesPrompt),
+        ("**Messages** take", MessagesPrompt),
         ("**`/tokenize`** takes", TokenizeFields),
         ("**`/detokenize`** takes", DetokenizeFields),
     ],

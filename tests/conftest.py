@@ -17,12 +17,14 @@ from leeway.models.fetch import pull
 @pytest.fixture(autouse=True)
 def own_log_handlers():
     """Take back the log handlers that a command run in this process leaves on a captured stream."""
-    loggers = [logging.getLogger(name) for name in ("leeway", "uvicorn.error", "uvicorn.access")]
-    before = [(list(logger.handlers), logger.level) for logger in loggers]
+    names = ("leeway", "uvicorn.error", "uvicorn.access", "asyncio")
+    loggers = [logging.getLogger(name) for name in names]
+    before = [(list(logger.handlers), logger.level, logger.propagate) for logger in loggers]
     yield
-    for logger, (handlers, level) in zip(loggers, before, strict=True):
+    for logger, (handlers, level, propagate) in zip(loggers, before, strict=True):
         logger.handlers[:] = handlers
         logger.setLevel(level)
+        logger.propagate = propagate
 
 
 def cached_model(name: str) -> Path:

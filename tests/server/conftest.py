@@ -1,6 +1,8 @@
 """Applications around a scripted service, and a real server on a free loopback port."""
 
 import asyncio
+import subprocess
+import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -12,7 +14,7 @@ from starlette.testclient import TestClient
 
 from leeway.core.config import EngineConfig, ServerConfig
 from leeway.engine.service import EngineService
-from leeway.server.app import create_app
+from leeway.server.app import KEEP_ALIVE_S, create_app
 from leeway.server.listen import listen, url_of
 from tests.server.fake_service import FakeService
 
@@ -29,13 +31,28 @@ def client(service):
     return client_of(service)
 
 
-def client_of(service, *, engine=None, **settings):
+def client_of(service, *, engine=None, keep_alive_s=KEEP_ALIVE_S, **settings):
     """Return a client of an application around the service; extra settings go to ServerConfig."""
-    options = {
-        key: settings.pop(key) for key in ("keep_alive_s", "max_body_bytes") if key in settings
-    }
     config = ServerConfig(engine=engine or service.engine.config, **settings)
-    return TestClient(create_app(service, config, **options), raise_server_exceptions=False)
+    app = create_app(service, config, keep_alive_s=keep_alive_s)
+    return TestClient(app, raise_server_exceptions=False)
+
+
+@contextmanager
+def served_table(*words):
+    """Serve a table from a process of its own; yield it and its URL, the first line it prints.
+
+    `words` are those of `tests.server.serve_table`.
+    """
+    command = [sys.executable, "-m", "tests.server.serve_table", *words]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as started:
+        try:
+            yield started, started.stdout.readline().strip()
+        finally:
+            if started.poll() is None:
+                started.kill()
 
 
 @contextmanager

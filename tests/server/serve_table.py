@@ -1,14 +1,22 @@
-"""Serve a table from a process of its own: `python -m tests.server.serve_table [broken]`."""
+"""Serve a table from a process of its own: `python -m tests.server.serve_table [NAME=VALUE ...]`.
+
+Settings are the server's own, such as `log_format=json`; `broken` in their place serves a model
+that cannot be loaded.
+"""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from leeway.backends.tabular import random_table
-from leeway.core.config import ServerConfig
+from leeway.core.config import resolve
 from leeway.core.errors import LeewayError, ModelError
 from leeway.server import run as room
 from tests.support.tabular_engine import make_engine
+
+_HERE = Path(__file__).parent
+_NO_FILES = {"XDG_CONFIG_HOME": str(_HERE)}
 
 
 def load_engine(config, on_progress=None):
@@ -21,8 +29,9 @@ def load_engine(config, on_progress=None):
 
 def main():
     room.load_engine = load_engine
+    settings = dict(word.split("=", 1) for word in sys.argv[1:] if "=" in word)
     try:
-        room.run(ServerConfig(port=0))
+        room.run(resolve({"port": "0", **settings}, environ=_NO_FILES, cwd=_HERE).server)
     except LeewayError as error:
         sys.exit(f"{error.exit_code}: {error}")
 

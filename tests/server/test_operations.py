@@ -138,6 +138,23 @@ def test_health_of_a_failed_engine_says_why():
     assert response.json()["error"] == "truncated at byte 7"
 
 
+@pytest.mark.parametrize(
+    ("state", "live", "ready"),
+    [
+        ("loading", 200, 503),
+        ("ready", 200, 200),
+        ("draining", 200, 503),
+        ("failed", 503, 503),
+        ("stopped", 503, 503),
+    ],
+)
+def test_liveness_asks_for_a_restart_only_where_one_would_help(state, live, ready):
+    client = client_of(FakeService(state=state))
+    answer = client.get("/health/live")
+    assert (answer.status_code, answer.json()) == (live, {"status": state})
+    assert client.get("/health").status_code == ready
+
+
 def test_health_when_ready(client):
     response = client.get("/health")
     body = response.json()
@@ -207,7 +224,9 @@ def test_health_names_what_engaged_with_the_receipts_numbers(service):
         (Acceptance("tokenv3", {"alpha": 0.0}), "cascade_acceptance", "tokenv3", "typical"),
     ],
 )
-def test_t22_the_block_of_the_configured_law_is_enabled_with_its_knobs(acceptance, block, rule, other):
+def test_t22_the_block_of_the_configured_law_is_enabled_with_its_knobs(
+    acceptance, block, rule, other
+):
     body = client_of(FakeService(EngineConfig(acceptance=acceptance))).get("/health").json()
     law = build_law(acceptance)
     assert (body[block]["enabled"], body[block]["rule"]) == (True, rule)

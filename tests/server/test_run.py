@@ -3,9 +3,6 @@
 import asyncio
 import json
 import signal
-import subprocess
-import sys
-from contextlib import contextmanager
 
 import httpx2
 import pytest
@@ -16,26 +13,13 @@ from leeway.core.types import Acceptance
 from leeway.server import run as room
 from leeway.server.listen import listen
 from leeway.server.run import curl_line
+from tests.server.conftest import served_table
 from tests.server.fake_service import FakeService
-
-
-@contextmanager
-def process(*arguments):
-    """Start a server process; yield it with its URL, the first line it prints."""
-    command = [sys.executable, "-m", "tests.server.serve_table", *arguments]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as started:
-        try:
-            yield started, started.stdout.readline().strip()
-        finally:
-            if started.poll() is None:
-                started.kill()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_drains_and_exits_with_zero(number):
-    with process() as (started, url):
+    with served_table() as (started, url):
         body = {"prompt": "ab", "max_tokens": 8000, "seed": 1, "stream": True}
         with httpx2.stream("POST", url + "/v1/completions", json=body, timeout=30) as response:
             lines = response.iter_lines()
@@ -94,7 +78,7 @@ def test_a_second_signal_does_not_wait_for_running_answers(monkeypatch, second):
 
 
 def test_a_model_that_cannot_be_loaded_ends_the_process_with_its_error():
-    with process("broken") as (started, url):
+    with served_table("broken") as (started, url):
         assert started.wait(20) == 1
         assert url == ""
         assert started.stderr.read().strip().endswith("2: the file is truncated at byte 7")
@@ -150,3 +134,38 @@ def test_the_curl_line_is_one_command_that_the_server_understands():
     body = json.loads(line.partition("-d '")[2].removesuffix("'"))
     assert body["model"] == "m" and body["messages"][0]["role"] == "user"
     assert "Bearer $LEEWAY_API_KEY" in curl_line("http://x", "m", has_key=True)
+
+
+@pytest.mark.parametrize("settings", [["drain_timeout_s=0.05"], ["drain_timeout_s=0"]])
+def test_an_answer_that_is_not_finished_in_time_ends_with_an_error_frame(settings):
+    with served_table(*settings) as (started, url):
+        body = {"prompt": "ab", "max_tokens": 8900, "seed": 1, "stream": True}
+        with httpx2.stream("POST", url + "/v1/completions", json=body, timeout=30) as response:
+            lines = response.iter_lines()
+            begun = [next(lines) for _ in range(3)]
+            started.send_signal(signal.SIGTERM)
+            rest = [line.removeprefix("data: ") for line in (*begun, *lines) if line]
+        assert started.wait(20) == 0
+        log = started.stderr.read()
+    assert json.loads(rest[-1])["error"]["code"] == "unavailable"
+    assert "cancelled 1 requests at shutdown" in log and "Traceback" not in log
+    assert "200 in " in log and "the client left" not in log
+
+
+def test_one_of_the_keys_of_a_file_is_asked_for(tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text("# the editor\nfirst-key\nsecond-key\n")
+    with served_table(f"api_key_file={keys}", "api_key=third-key") as (started, url):
+
+        def status(key):
+            headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+            return httpx2.get(url + "/v1/models", headers=headers, timeout=30).status_code
+
+        tried = ("first-key", "second-key", "third-key", "first-ke", "first-key2", "#", None)
+        assert [status(key) for key in tried] == [200, 200, 200, 401, 401, 401, 401]
+        small = {"Authorization": "bearer second-key", "X-Api-Key": "wrong"}
+        assert httpx2.get(url + "/v1/models", headers=small, timeout=30).status_code == 200
+        started.send_signal(signal.SIGTERM)
+        log = started.stderr.read()
+        assert started.wait(20) == 0
+    assert "Bearer $LEEWAY_API_KEY" in log and "-key" not in log

@@ -27,6 +27,7 @@ from leeway.core.errors import ConfigError
 OK, INTERRUPTED = 0, 130
 SUMMARY = "summary.json"
 _SERVED = ("law", "drafting", "model")
+_NOT_SERVED = ("api_key", "api_key_file", "tls_cert")
 _START = "import sys; from leeway.cli.main import main; sys.exit(main())"
 _LATE_S = 0.05
 _PROBE_TIMEOUT_S = 30.0
@@ -82,11 +83,13 @@ def server(
             spec = replace(spec, model=names[0])
         yield spec, {"server": {"definition": spec.text.replace(",send=tokens", "")}}
         return
-    if config.server.api_key is not None:
-        raise ConfigError(
-            "api_key is set, and a server started for a load test asks for none; unset it",
-            param="api_key",
-        )
+    for name in _NOT_SERVED:
+        if config.values[name].value is not None:
+            raise ConfigError(
+                f"{name} (from {config.values[name].origin}) is set, and a server started for a "
+                "load test asks for no key and speaks plain HTTP; unset it",
+                param=name,
+            )
     port = free_port()
     spec = UrlSpec("leeway", f"http://127.0.0.1:{port}/v1")
     screen.note(f"starting a server at {spec.url}")

@@ -28,6 +28,7 @@ from leeway.core.config_acceptance import (
 )
 from leeway.core.config_drafter import resolve_drafter, set_aside
 from leeway.core.config_limits import LIMIT_NAMES, limits_of
+from leeway.core.config_server import MAX_BODY_BYTES, check_server
 from leeway.core.config_setting import ENV_PREFIX
 from leeway.core.config_settings import DEFAULT_MODEL, SETTINGS
 from leeway.core.config_values import DEFAULT_ORIGIN, Layer, Origin
@@ -40,6 +41,7 @@ KVCacheName = Literal["16bit", "u8"]
 RowShape = Literal["stable", "fast"]
 PrefixCacheName = Literal["on", "off"]
 DraftLengthName = Literal["fixed", "adaptive"]
+LogFormatName = Literal["text", "json"]
 DrafterName = Literal["auto", "none", "ngram", "draft_model", "mtp", "mtp_ngram"]
 
 _Raw = Mapping[str, tuple[object, Origin]]
@@ -103,17 +105,25 @@ class ServerConfig:
     """What a server is built from.
 
     `allow_laws` None allows the exact laws and the engine's own; `("all",)` every law. `api_key`
-    None asks for none. `port` 0 takes a free one. `max_num_waiting` counts requests beyond those
-    that run; `request_timeout_s` 0 sets no limit.
+    and `api_key_file` None ask for no key. `tls_cert` and `tls_key` are given together. `port` 0
+    takes a free one. `max_num_waiting` counts requests beyond those that run; `request_timeout_s` 0
+    sets no limit, `drain_timeout_s` 0 waits for no answer.
     """
 
     engine: EngineConfig = field(default_factory=EngineConfig)
     host: str = "127.0.0.1"
     port: int = 8000
-    max_num_waiting: int = 256
-    request_timeout_s: float = 0.0
-    allow_laws: tuple[str, ...] | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    allow_origin: tuple[str, ...] = ()
     api_key: str | None = field(default=None, repr=False)
+    api_key_file: Path | None = None
+    allow_laws: tuple[str, ...] | None = None
+    max_num_waiting: int = 256
+    max_body_bytes: int = MAX_BODY_BYTES
+    request_timeout_s: float = 0.0
+    drain_timeout_s: float = 30.0
+    log_format: LogFormatName = "text"
     origins: Mapping[str, Origin] = field(default_factory=_no_origins, compare=False, repr=False)
 
     def origin(self, name: str) -> Origin:
@@ -317,6 +327,7 @@ def _build(
     if values["cache_dir"].value is None:
         values["cache_dir"] = Value(default_cache_dir(env), values["cache_dir"].origin)
     resolve_drafter(values)
+    check_server(values)
     chosen = resolve_acceptance(values, law.options)
     origins: dict[str, Origin] = {name: value.origin for name, value in values.items()}
     origins |= {f"acceptance.{key}": origin for key, origin in chosen.option_origins.items()}
@@ -332,12 +343,7 @@ def _build(
     )
     server = ServerConfig(
         engine=engine,
-        host=plain["host"],
-        port=plain["port"],
-        max_num_waiting=plain["max_num_waiting"],
-        request_timeout_s=plain["request_timeout_s"],
-        allow_laws=plain["allow_laws"],
-        api_key=plain["api_key"],
+        **{name: plain[name] for name in ServerConfig.__dataclass_fields__ if name in plain},
         origins=MappingProxyType(origins),
     )
     in_group = {name for name, setting in SETTINGS.items() if setting.group == "sampling"}

@@ -54,6 +54,6 @@ class Setting:
             return ", ".join(f"{key}={item}" for key, item in value.items()) or "none"
         if isinstance(value, tuple):
             return ", ".join(repr(item) if self.name == "stop" else item for item in value)
-        if self.name == "kv_memory" and isinstance(value, int):
+        if self.name in ("kv_memory", "max_body_bytes") and isinstance(value, int):
             return read.format_size(value)
         return str(value)

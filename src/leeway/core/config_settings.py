@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from leeway.core import config_values as read
 from leeway.core.config_limits import LIMIT_SETTINGS
+from leeway.core.config_server import SERVER_SETTINGS
 from leeway.core.config_setting import Setting
 from leeway.core.rng import MAX_SEED
 
@@ -234,51 +235,6 @@ _LAW = (
     ),
 )
 
-_SERVER = (
-    Setting("host", "server", "Address to listen on.", read.text, "127.0.0.1", metavar="ADDRESS"),
-    Setting(
-        "port",
-        "server",
-        "Port to listen on; 0 takes a free one.",
-        read.integer(0, 65535),
-        8000,
-        metavar="N",
-    ),
-    Setting(
-        "max_num_waiting",
-        "server",
-        "Requests that may wait for a place; further ones are refused with 429.",
-        read.integer(0, 65536),
-        256,
-        metavar="N",
-    ),
-    Setting(
-        "request_timeout_s",
-        "server",
-        "Longest time for an answer, waiting included; then it ends with an error; 0 is off.",
-        read.zero_or(0.01, 86_400),
-        0.0,
-        metavar="SECONDS",
-    ),
-    Setting(
-        "allow_laws",
-        "server",
-        "Laws that a request may choose: names with commas between, or all.",
-        read.optional(read.words),
-        unset="exact ones and the server's own",
-        metavar="NAMES",
-    ),
-    Setting(
-        "api_key",
-        "server",
-        "Key that requests must carry as a bearer token.",
-        read.optional(read.text),
-        unset="none asked for",
-        is_secret=True,
-        metavar="KEY",
-    ),
-)
-
 _SAMPLING = (
     Setting(
         "max_tokens",
@@ -367,5 +323,13 @@ _OUTPUT = (
 
 SETTINGS: dict[str, Setting] = {
     setting.name: setting
-    for setting in (*_MODEL, *_DRAFTING, *_LAW, *LIMIT_SETTINGS, *_SERVER, *_SAMPLING, *_OUTPUT)
+    for setting in (
+        *_MODEL,
+        *_DRAFTING,
+        *_LAW,
+        *LIMIT_SETTINGS,
+        *SERVER_SETTINGS,
+        *_SAMPLING,
+        *_OUTPUT,
+    )
 }

@@ -1,4 +1,4 @@
-"""The log line of a request that a lossy law judged; server and command line print the same.
+"""The log line of a request that a lossy law judged; every way to run the engine logs the same.
 
 In: a receipt. Out: one line without any text of prompt or answer. Numbers and names are the
 receipt's own.
@@ -6,11 +6,22 @@ receipt's own.
 
 from __future__ import annotations
 
+import logging
+
 from leeway.core.receipt import Receipt
 
 TYPICAL = ("typical",)
 CASCADES = ("opt", "diff", "tokenv1", "tokenv2", "tokenv3")
 _THRESHOLDS = ("delta", "alpha", "ratio", "log_gap")
+
+logger = logging.getLogger("leeway")
+
+
+def log_lossy(receipt: Receipt, request_id: str) -> None:
+    """Log the request if a lossy law judged it; `fields` has the whole receipt, for JSON lines."""
+    if is_lossy(receipt):
+        fields = {"request": request_id, "receipt": receipt.to_dict()}
+        logger.info("%s", lossy_log_line(receipt, request_id), extra={"fields": fields})
 
 
 def is_lossy(receipt: Receipt) -> bool:

@@ -16,9 +16,10 @@ from leeway.acceptance.listing import law_listing
 from leeway.acceptance.registry import build_law
 from leeway.core.config import ServerConfig
 from leeway.core.errors import LeewayError
-from leeway.server.api_key import ApiKeyMiddleware
-from leeway.server.body import MAX_BODY_BYTES
+from leeway.server.access_log import AccessLogMiddleware
+from leeway.server.api_key import ApiKeyMiddleware, accepted_keys
 from leeway.server.completions import chat_completions, completions
+from leeway.server.cross_origin import cross_origin
 from leeway.server.errors import (
     answer_disconnect,
     answer_http_error,
@@ -44,7 +45,6 @@ def create_app(
     config: ServerConfig,
     *,
     keep_alive_s: float = KEEP_ALIVE_S,
-    max_body_bytes: int = MAX_BODY_BYTES,
 ) -> Starlette:
     """Return the application; whoever calls starts and stops the service.
 
@@ -52,10 +52,9 @@ def create_app(
         service: the engine's façade, in whatever state.
         config: what the server was started with.
         keep_alive_s: silence after which a stream sends a comment.
-        max_body_bytes: largest request body that is read.
 
     Raises:
-        ConfigError: `allow_laws` names an unknown law.
+        ConfigError: `allow_laws` names an unknown law, or there is no key in the file of keys.
         LawError: the configured law is unknown or its options are out of range.
     """
     law = build_law(config.engine.acceptance)
@@ -63,7 +62,9 @@ def create_app(
         routes=_routes(),
         middleware=[
             Middleware(RequestIdMiddleware),
-            Middleware(ApiKeyMiddleware, api_key=config.api_key),
+            Middleware(AccessLogMiddleware),
+            *cross_origin(config),
+            Middleware(ApiKeyMiddleware, keys=accepted_keys(config)),
         ],
         exception_handlers={
             LeewayError: answer_leeway_error,
@@ -80,7 +81,7 @@ def create_app(
         metrics=ServerMetrics(service),
         started_at=int(time.time()),
         keep_alive_s=keep_alive_s,
-        max_body_bytes=max_body_bytes,
+        max_body_bytes=config.max_body_bytes,
     )
     return app
 
@@ -100,6 +101,7 @@ def _routes() -> list[Route]:
         Route("/page/{name}", show_page_file, methods=["GET"]),
         Route("/laws", show_laws, methods=["GET"]),
         Route("/health", show_health, methods=["GET"]),
+        Route("/health/live", show_liveness, methods=["GET"]),
         Route("/metrics", show_metrics, methods=["GET"]),
         Route("/version", show_version, methods=["GET"]),
     ]
@@ -128,6 +130,14 @@ async def show_health(request: Request) -> Response:
     state: ServerState = request.app.state.server
     body = health_body(state.service, state.config, state.ceiling, state.law)
     return json_response(body, 200 if body["status"] == "ready" else 503)
+
+
+async def show_liveness(request: Request) -> Response:
+    """GET /health/live: 200 unless the engine has failed or ended, whether or not it is ready."""
+    state: ServerState = request.app.state.server
+    service_state = state.service.state
+    is_alive = service_state not in ("failed", "stopped")
+    return json_response({"status": service_state}, 200 if is_alive else 503)
 
 
 async def show_metrics(request: Request) -> Response:

@@ -10,10 +10,8 @@ from starlette.requests import Request
 
 from leeway.core.errors import RequestError
 
-MAX_BODY_BYTES = 8 * 2**20
 
-
-async def read_json_object(request: Request, max_bytes: int = MAX_BODY_BYTES) -> dict[str, Any]:
+async def read_json_object(request: Request, max_bytes: int) -> dict[str, Any]:
     """Return the request's JSON object.
 
     The media type must be JSON: a web page of another origin cannot send that without asking.
@@ -58,6 +56,7 @@ async def _read(request: Request, max_bytes: int) -> bytes:
 def _refuse_size(max_bytes: int) -> None:
     raise HTTPException(
         413,
-        f"the body is larger than {max_bytes} bytes; shorten the prompt",
+        f"the body is larger than {max_bytes} bytes; shorten the prompt, or start the server with "
+        "a larger --max-body-bytes",
         {"Connection": "close"},
     )

@@ -37,11 +37,12 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def url_of(listener: socket.socket, host: str) -> str:
+def url_of(listener: socket.socket, host: str, scheme: str = "http") -> str:
     """Return the address that a client on this machine uses."""
     port = listener.getsockname()[1]
     named = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    return f"http://[{named}]:{port}" if ":" in named else f"http://{named}:{port}"
+    address = f"[{named}]" if ":" in named else named
+    return f"{scheme}://{address}:{port}"
 
 
 def _refusal(host: str, port: int, reason: OSError) -> ConfigError:

@@ -23,12 +23,12 @@ from leeway.engine.load import OnProgress, load_engine
 from leeway.engine.service import EngineService
 from leeway.server.app import create_app
 from leeway.server.listen import listen, url_of
+from leeway.server.log_lines import log_to_stderr
 from leeway.server.service_protocol import Service
+from leeway.server.tls import check_tls
 
-DRAIN_TIMEOUT_S = 30.0
 FLUSH_TIMEOUT_S = 10
 _POLL_S = 0.05
-_PROBES = ("/health", "/metrics")
 
 log = logging.getLogger("leeway")
 
@@ -48,11 +48,12 @@ def run(
         on_ready: told once when the model is loaded, before anything is printed.
 
     Raises:
-        ConfigError: the address cannot be had, or the configuration is wrong; before the model is
-            loaded.
+        ConfigError: the address cannot be had, a certificate or key cannot be used, or the
+            configuration is wrong; all before the model is loaded.
         LeewayError: the model cannot be loaded, or the engine failed while serving.
     """
-    _log_to_stderr()
+    log_to_stderr(config.log_format)
+    check_tls(config)
     service = EngineService(
         lambda: load_engine(config.engine, on_progress),
         max_num_waiting=config.max_num_waiting,
@@ -79,10 +80,13 @@ async def serve(
         uvicorn.Config(
             app,
             log_config=None,
+            access_log=False,
             lifespan="off",
             ws="none",
             server_header=False,
             timeout_graceful_shutdown=FLUSH_TIMEOUT_S,
+            ssl_certfile=config.tls_cert,
+            ssl_keyfile=config.tls_key,
         )
     )
     service.start()
@@ -90,9 +94,10 @@ async def serve(
     def announce() -> None:
         if on_ready is not None:
             on_ready()
-        _announce(service, url_of(listener, config.host), config)
+        scheme = "http" if config.tls_cert is None else "https"
+        _announce(service, url_of(listener, config.host, scheme), config)
 
-    watcher = asyncio.create_task(_watch(service, server, announce))
+    watcher = asyncio.create_task(_watch(service, server, announce, config.drain_timeout_s))
     try:
         await server.serve(sockets=[listener])
     finally:
@@ -129,10 +134,13 @@ class _Server(uvicorn.Server):
         self.is_draining = True
 
 
-async def _watch(service: Service, server: _Server, announce: Callable[[], None]) -> None:
+async def _watch(
+    service: Service, server: _Server, announce: Callable[[], None], drain_timeout_s: float
+) -> None:
     """Announce the server when it is ready; stop it when it has drained or its engine fails.
 
-    While it drains it still listens, so that /health can say so and new requests get a 503.
+    While it drains it still listens, so that /health can say so and new requests get a 503. What is
+    not finished in time is cancelled, so that its client is told.
     """
     while service.state == "loading" and not server.is_draining:
         await asyncio.sleep(_POLL_S)
@@ -145,9 +153,11 @@ async def _watch(service: Service, server: _Server, announce: Callable[[], None]
     while (
         service.state == "draining"
         and service.num_open > 0
-        and time.monotonic() - begun < DRAIN_TIMEOUT_S
+        and time.monotonic() - begun < drain_timeout_s
     ):
         await asyncio.sleep(_POLL_S)
+    if service.state == "draining" and service.num_open > 0:
+        await asyncio.to_thread(service.stop, 0.0)
     server.should_exit = True
 
 
@@ -164,7 +174,8 @@ def _announce(service: Service, url: str, config: ServerConfig) -> None:
         engine.parts.drafter.name,
         config.engine.num_speculative_tokens,
     )
-    log.info("try:\n%s", curl_line(url, model, has_key=config.api_key is not None))
+    has_key = (config.api_key or config.api_key_file) is not None
+    log.info("try:\n%s", curl_line(url, model, has_key=has_key))
     sys.stdout.write(url + "\n")
     sys.stdout.flush()
 
@@ -177,28 +188,3 @@ def curl_line(url: str, model: str, *, has_key: bool) -> str:
         f"curl {url}/v1/chat/completions -H 'Content-Type: application/json'{key} "
         f"-d '{json.dumps({**body, 'max_tokens': 100})}'"
     )
-
-
-def _is_no_probe(record: logging.LogRecord) -> bool:
-    """Return whether an access-log record is not of a probe that comes every few seconds."""
-    arguments = record.args if isinstance(record.args, tuple) else ()
-    return len(arguments) < 3 or arguments[2] not in _PROBES
-
-
-def _log_to_stderr() -> None:
-    """Send our log and uvicorn's to standard error, unless the caller has set them up."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    levels = {
-        "leeway": logging.INFO,
-        "uvicorn.error": logging.WARNING,
-        "uvicorn.access": logging.INFO,
-    }
-    for name, level in levels.items():
-        logger = logging.getLogger(name)
-        if not logger.handlers:
-            logger.addHandler(handler)
-            logger.addFilter(_is_no_probe)
-            logger.propagate = False
-        if logger.level == logging.NOTSET:
-            logger.setLevel(level)

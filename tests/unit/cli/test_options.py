@@ -57,11 +57,14 @@ def test_a_verb_gets_only_the_flags_that_were_typed():
 def test_shown_values():
     shown = {
         "kv_memory": (2**31, "2.0 GiB"),
+        "max_body_bytes": (2**23, "8.0 MiB"),
         "num_threads": (None, "all cores"),
         "quiet": (True, "true"),
         "law_option": ({"a": 1, "b": "c"}, "a=1, b=c"),
         "stop": (("a", "b c"), "'a', 'b c'"),
         "allow_laws": (("clip", "opt"), "clip, opt"),
+        "allow_origin": (("https://a", "*"), "https://a, *"),
+        "tls_cert": (None, "none, plain HTTP"),
         "api_key": ("sesame", "(hidden)"),
         "port": (80, "80"),
     }

@@ -91,6 +91,13 @@ def test_every_setting_can_be_given_by_flag_environment_and_file(home, tmp_path,
         "request_timeout_s": "2.5",
         "allow_laws": "clip,typical",
         "api_key": "k",
+        "api_key_file": "/keys",
+        "tls_cert": "/c.pem",
+        "tls_key": "/k.pem",
+        "allow_origin": "https://a.example",
+        "max_body_bytes": "1MiB",
+        "drain_timeout_s": "2.5",
+        "log_format": "json",
         "tv_budget": "0.1",
         "exact_prefix": "2",
         "hard_support": "true",
@@ -116,6 +123,8 @@ def test_every_setting_can_be_given_by_flag_environment_and_file(home, tmp_path,
         "cascade_rule": ("cascade_threshold", "0.5"),
         "law_option": ("law", "clip"),
         "draft_weights": ("draft_model", "d.gguf"),
+        "tls_cert": ("tls_key", "/k.pem"),
+        "tls_key": ("tls_cert", "/c.pem"),
     }
     both = {name: written[name]} | dict([needs[name]] if name in needs else [])
     by_flag = resolved(home, tmp_path, flags=both)
@@ -430,6 +439,8 @@ def test_cache_dir_setting_reaches_the_engine(home, tmp_path):
         ("prefix_cache", "maybe", "on, off"),
         ("max_num_waiting", "-1", "0"),
         ("request_timeout_s", "0.001", "0, or 0.01"),
+        ("drain_timeout_s", "-1", "0, or 0.01"),
+        ("log_format", "xml", "text, json"),
     ],
 )
 def test_t22_a_malformed_limit_is_refused_with_its_source(home, tmp_path, name, value, allowed):

@@ -14,6 +14,7 @@ def test_port_zero_takes_a_free_one_and_the_url_names_it():
         assert url_of(listener, "127.0.0.1") == f"http://127.0.0.1:{port}"
         assert url_of(listener, "0.0.0.0") == f"http://127.0.0.1:{port}"
         assert url_of(listener, "::1") == f"http://[::1]:{port}"
+        assert url_of(listener, "::", "https") == f"https://[::1]:{port}"
         with socket.create_connection(("127.0.0.1", port), timeout=5):
             pass
 

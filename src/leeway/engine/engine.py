@@ -7,7 +7,6 @@ offline use). Knows nothing of HTTP or of where weights came from.
 
 from __future__ import annotations
 
-import logging
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -38,7 +37,7 @@ from leeway.engine.commit import commit, read_only
 from leeway.engine.compatibility import check_draft_rows
 from leeway.engine.drafting import draft_blocks
 from leeway.engine.limits import check_limits, start_limits
-from leeway.engine.log_line import is_lossy, lossy_log_line
+from leeway.engine.log_line import log_lossy
 from leeway.engine.logprobs import take_prompt_logprobs, with_logprobs
 from leeway.engine.prefix_cache import PrefixCache
 from leeway.engine.self_check import SelfCheck, demotion_of
@@ -53,8 +52,6 @@ from leeway.text.chat_template import ChatTemplate
 from leeway.text.detokenizer import Detokenizer
 from leeway.text.stop_strings import StopStrings
 from leeway.text.tokenizer import Tokenizer
-
-logger = logging.getLogger("leeway")
 
 GREEDY = Acceptance("greedy_match")
 
@@ -358,8 +355,7 @@ class Engine:
         scale = self.config.draft_temperature if drafter.gives_rows else 1.0
         receipt = sequence.receipt(drafter.name, scale)
         self._add_to_totals(receipt)
-        if is_lossy(receipt):
-            logger.info("%s", lossy_log_line(receipt, delta.request_id))
+        log_lossy(receipt, delta.request_id)
         return replace(delta, finish_reason=reason, receipt=receipt)
 
     def _add_to_totals(self, receipt: Receipt) -> None:

@@ -19,6 +19,7 @@ class Hub:
         files: {"owner/name/resolve/revision/file": content}.
         etags: an etag by path, where it is not to be a plain one.
         break_after: the first download of a file stops after so many bytes.
+        stall_after: a download sends so many bytes, sets `stalled`, and no more until `go_on`.
         requests: what was asked for, "METHOD path", in order.
     """
 
@@ -26,6 +27,9 @@ class Hub:
     files: dict[str, bytes] = field(default_factory=dict)
     etags: dict[str, str] = field(default_factory=dict)
     break_after: int | None = None
+    stall_after: int | None = None
+    stalled: threading.Event = field(default_factory=threading.Event)
+    go_on: threading.Event = field(default_factory=threading.Event)
     requests: list[str] = field(default_factory=list)
 
 
@@ -68,6 +72,11 @@ def running_hub() -> Iterator[Hub]:
             if hub.break_after is not None:
                 content, hub.break_after = content[: hub.break_after], None
                 self.close_connection = True
+            if hub.stall_after is not None:
+                self.wfile.write(content[begin : hub.stall_after])
+                begin, hub.stall_after = hub.stall_after, None
+                hub.stalled.set()
+                hub.go_on.wait()
             self.wfile.write(content[begin:])
 
         def log_message(self, format: str, *arguments: object) -> None:
@@ -80,6 +89,7 @@ def running_hub() -> Iterator[Hub]:
     try:
         yield hub
     finally:
+        hub.go_on.set()
         server.shutdown()
         server.server_close()
         thread.join()

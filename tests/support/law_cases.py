@@ -108,3 +108,14 @@ def random_pairs(num_pairs, seed=0):
         rows = [generator.dirichlet(np.full(vocab_size, value)) for value in sharpness]
         pairs.append(RowPair(*rows))
     return pairs
+
+
+def long_rows(dtype=np.float64, seed=0, num_columns=5000):
+    """Return three row pairs as long as those of real vocabularies, alike and unlike."""
+    generator = np.random.default_rng(seed)
+    logits = generator.normal(0, 2, (2, 3, num_columns))
+    logits[0, :, :12] += np.linspace(10, 3, 12)
+    logits[1] = logits[0] + 0.6 * logits[1]
+    probs = np.exp(logits)
+    probs /= probs.sum(axis=-1, keepdims=True)
+    return RowPair(*probs.astype(dtype))

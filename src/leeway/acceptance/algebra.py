@@ -1,20 +1,40 @@
 """Algebra on probability rows: what every law is written in.
 
-In: rows [..., num_columns] of any array that knows its own namespace. Out: arrays of the same kind
-and precision. Knows no law. Nothing here warns or yields NaN on zeros, point masses or disjoint
-supports.
+In: rows [..., num_columns] of NumPy, or of any array that array-api-compat knows (torch). Out:
+arrays of the same kind, precision and device. Knows no law. Nothing here warns or yields NaN on
+zeros, point masses or disjoint supports.
+
+Where values lie in host memory a law may look at them and skip work; on another array a look would
+wait for the device and could not be recorded in a graph. `is_known` is the one place that decides
+it: its answer is no wherever looking is not free, and the law then takes the way that is right for
+every value.
 """
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
+
+import numpy as np
 
 from leeway.acceptance.base import Array
 
 
 def namespace(array: Array) -> Any:  # noqa: ANN401
-    """Return the array namespace that `array` belongs to."""
-    return array.__array_namespace__()
+    """Return the array namespace that `array` belongs to: NumPy, else array-api-compat's."""
+    if is_numpy(array):
+        return np
+    return importlib.import_module("array_api_compat").array_namespace(array)
+
+
+def is_numpy(array: Array) -> bool:
+    """Return whether the array is NumPy's, whose values may be looked at for nothing."""
+    return isinstance(array, (np.ndarray, np.generic))
+
+
+def is_known(condition: Array) -> bool:
+    """Return whether a condition ([]) holds and may be looked at."""
+    return is_numpy(condition) and bool(condition)
 
 
 def smallest(array: Array) -> float:
@@ -25,6 +45,18 @@ def smallest(array: Array) -> float:
 def total(rows: Array) -> Array:
     """Return the sum over columns: [...]."""
     return namespace(rows).sum(rows, axis=-1)
+
+
+def dot(rows: Array, others: Array) -> Array:
+    """Return the sum over columns of the product: [...].
+
+    No matrix product is used for it. Devices may round its factors to fewer bits; and under NumPy
+    a BLAS library starts threads of its own for long rows, which go on spinning on the cores that
+    the next forward needs (half as slow again on two cores).
+    """
+    if is_numpy(rows):
+        return np.einsum("...i,...i->...", rows, others)
+    return total(rows * others)
 
 
 def peak(rows: Array) -> Array:
@@ -38,8 +70,9 @@ def positive_part(rows: Array) -> Array:
 
 
 def only_where(mask: Array, rows: Array) -> Array:
-    """Return rows with 0 outside the mask; a product takes half the time of a choice."""
-    return rows * namespace(rows).astype(mask, rows.dtype)
+    """Return rows with 0 outside the mask; in NumPy a product takes half the time of a choice."""
+    xp = namespace(rows)
+    return rows * xp.astype(mask, rows.dtype) if is_numpy(rows) else xp.where(mask, rows, 0.0)
 
 
 def at(rows: Array, columns: Array) -> Array:
@@ -55,7 +88,17 @@ def at(rows: Array, columns: Array) -> Array:
 def one_hot(columns: Array, like: Array) -> Array:
     """Return point masses at `columns` ([...]) in the shape and precision of `like`."""
     xp = namespace(like)
-    return xp.astype(xp.arange(like.shape[-1]) == columns[..., None], like.dtype)
+    return xp.astype(column_indices(like) == columns[..., None], like.dtype)
+
+
+def without(rows: Array, columns: Array) -> Array:
+    """Return rows with 0 at one column each ([...], integers)."""
+    return only_where(column_indices(rows) != columns[..., None], rows)
+
+
+def column_indices(rows: Array) -> Array:
+    """Return 0, 1, ... for every column, where the rows lie: [num_columns]."""
+    return namespace(rows).arange(rows.shape[-1], device=rows.device)
 
 
 def most_likely(rows: Array) -> Array:
@@ -73,7 +116,7 @@ def normalise(rows: Array, fallback: Array) -> Array:
     mass = xp.sum(rows, axis=-1, keepdims=True)
     has_mass = mass > 0
     scaled = rows / xp.where(has_mass, mass, 1.0)
-    return scaled if bool(xp.all(has_mass)) else xp.where(has_mass, scaled, fallback)
+    return scaled if is_known(xp.all(has_mass)) else xp.where(has_mass, scaled, fallback)
 
 
 def capped_ratio(numerator: Array, denominator: Array) -> Array:
@@ -94,8 +137,7 @@ def total_variation(rows: Array, others: Array) -> Array:
 
 def entropy(rows: Array) -> Array:
     """Return the Shannon entropy of each row in nats: [...]."""
-    xp = namespace(rows)
-    return -xp.vecdot(rows, xp.log(rows + smallest(rows)), axis=-1)
+    return -dot(rows, namespace(rows).log(rows + smallest(rows)))
 
 
 def kl_divergence(rows: Array, others: Array, *, is_inside: bool = False) -> Array:
@@ -114,9 +156,8 @@ def kl_sum(rows: Array, others: Array, *, is_inside: bool = False) -> Array:
     """
     xp = namespace(rows)
     floor = smallest(rows)
-    log_ratio = xp.log((rows + floor) / (others + floor))
-    divergence = xp.vecdot(rows, log_ratio, axis=-1)
+    divergence = dot(rows, xp.log((rows + floor) / (others + floor)))
     if is_inside:
         return divergence
     leaves = xp.any((rows > 0) & (others <= 0), axis=-1)
-    return xp.where(leaves, xp.asarray(float("inf"), dtype=rows.dtype), divergence)
+    return xp.where(leaves, float("inf"), divergence)

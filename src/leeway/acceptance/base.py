@@ -2,8 +2,8 @@
 
 In: aligned probability rows of target and draft, and the drafted columns. Out: accept
 probabilities, the row to draw from on rejection, and closed forms of what is emitted. Pure
-functions on the array namespace of their arguments (NumPy here, others later); no I/O, no model,
-no randomness: coins are thrown by the verifiers (`verify_token`, `verify_block`, `verify_match`).
+functions on the array namespace of their arguments (NumPy, torch); no I/O, no model, no randomness:
+coins are thrown by the verifiers (`verify_token`, `verify_block`, `verify_match`, `verify_many`).
 
 Symbols in formulas: p target row, q draft row, x ~ q the drafted token, a(x) its accept
 probability, T the keep-set, eta = q(not T), D = TV(p, q).
@@ -57,7 +57,9 @@ class RowPair:
 
     Attributes:
         target_probs: [..., num_columns], the user's rows (after temperature, top-k ...).
-        draft_probs: [..., num_columns], the very rows the drafted tokens were drawn from.
+        draft_probs: [..., num_columns], the very rows the drafted tokens were drawn from. None
+            stands for point masses at the drafted columns: `judge`, `emitted_point` and whoever is
+            told the columns can do without the rows.
         threshold_target_probs: rows that thresholds read, where a law is asked to read raw rows;
             None means `target_probs`.
         threshold_draft_probs: likewise for the draft; None means `draft_probs`.
@@ -73,7 +75,7 @@ class RowPair:
     target_entropies: Array | None = None
     lossy_share: Array | None = None
 
-    def part(self, index: int | slice) -> RowPair:
+    def part(self, index: int | slice | Array) -> RowPair:
         """Return the pair at one position of the leading axis, or at several."""
         values = (getattr(self, field.name) for field in fields(self))
         return RowPair(*(None if rows is None else rows[index] for rows in values))
@@ -156,6 +158,14 @@ class Law(Protocol):
 
     def emitted_probs(self, rows: RowPair) -> Array:
         """Return the closed form of the row emitted at a drafted position: [..., num_columns]."""
+        ...
+
+    def emitted_point(self, rows: RowPair, draft_columns: Array) -> tuple[Array, Array]:
+        """Return (columns, probs) of the emitted rows where drafts are point masses: each [...].
+
+        Such a row is the target row with probability moved to one column: `probs` is what that
+        column gets, and all others keep their proportions.
+        """
         ...
 
     def acceptance_rate(self, rows: RowPair) -> Array:

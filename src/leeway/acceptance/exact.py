@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from leeway.acceptance.algebra import at, capped_ratio, namespace, normalise, positive_part, total
+from leeway.acceptance.algebra import (
+    at,
+    capped_ratio,
+    namespace,
+    normalise,
+    one_hot,
+    positive_part,
+    total,
+    without,
+)
 from leeway.acceptance.base import Array, Guarantee, LawInfo, RowPair
 from leeway.acceptance.rule import Rule
 from leeway.core.receipt import LawOption
@@ -59,7 +68,7 @@ class Rejection(Rule):
 
     def recovered_probs(self, rows: RowPair, draft_columns: Array | None = None) -> Array:
         """Return norm((p - q)+)."""
-        return residual(rows)
+        return residual(rows, draft_columns)
 
     def emitted_probs(self, rows: RowPair) -> Array:
         """Return p."""
@@ -77,19 +86,40 @@ class Rejection(Rule):
 
 def exact_coin(rows: RowPair, draft_columns: Array) -> Array:
     """Return min(1, p/q) of the drafted columns: [...]."""
-    p, q = at(rows.target_probs, draft_columns), at(rows.draft_probs, draft_columns)
-    return capped_ratio(p, q)
+    return capped_ratio(at(rows.target_probs, draft_columns), draft_at(rows, draft_columns))
 
 
-def residual(rows: RowPair) -> Array:
-    """Return norm((p - q)+), the residual of every law that accepts at least min(1, p/q)."""
-    return normalise(positive_part(rows.target_probs - rows.draft_probs), rows.target_probs)
+def draft_at(rows: RowPair, draft_columns: Array) -> Array:
+    """Return q of the drafted columns, 1 where drafts are point masses: [...]."""
+    if rows.draft_probs is not None:
+        return at(rows.draft_probs, draft_columns)
+    target = rows.target_probs
+    return namespace(target).ones(draft_columns.shape, dtype=target.dtype, device=target.device)
+
+
+def residual(rows: RowPair, draft_columns: Array | None = None) -> Array:
+    """Return norm((p - q)+), the residual of every law that accepts at least min(1, p/q).
+
+    Of point masses it is p without the drafted token; without draft rows the columns are needed.
+    """
+    target = rows.target_probs
+    if rows.draft_probs is None:
+        return normalise(without(target, draft_columns), target)
+    return normalise(positive_part(target - rows.draft_probs), target)
+
+
+def with_draft_rows(rows: RowPair, draft_columns: Array | None) -> RowPair:
+    """Return rows with their point masses written out, if they are such: [..., num_columns]."""
+    if rows.draft_probs is not None:
+        return rows
+    return replace(rows, draft_probs=one_hot(draft_columns, rows.target_probs))
 
 
 def nothing(rows: RowPair) -> Array:
     """Return zeros: [...]."""
     target = rows.target_probs
-    return namespace(target).zeros(target.shape[:-1], dtype=target.dtype)
+    shape = target.shape[:-1]
+    return namespace(target).zeros(shape, dtype=target.dtype, device=target.device)
 
 
 def build_rejection(options: Mapping[str, LawOption]) -> Rule:

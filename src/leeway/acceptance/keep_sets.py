@@ -14,7 +14,17 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-from leeway.acceptance.algebra import at, entropy, namespace, peak, smallest, total
+from leeway.acceptance.algebra import (
+    at,
+    column_indices,
+    entropy,
+    is_known,
+    is_numpy,
+    namespace,
+    peak,
+    smallest,
+    total,
+)
 from leeway.acceptance.base import Array
 
 _LONG_ROW = 2048
@@ -131,7 +141,7 @@ class Ranked:
         xp = namespace(target)
         last = _kth_largest(target, self.rank)[..., None]
         inside = inside & (target >= last)
-        if not bool(xp.any(total(xp.astype(inside, xp.int64)) > self.rank)):
+        if is_known(xp.all(total(xp.astype(inside, xp.int64)) <= self.rank)):
             return inside
         above = target > last
         tied = target == last
@@ -144,7 +154,7 @@ class Ranked:
         """Return membership of one column of each row."""
         xp = namespace(target)
         own = at(target, columns)[..., None]
-        before = xp.arange(target.shape[-1]) < columns[..., None]
+        before = column_indices(target) < columns[..., None]
         better = (target > own) | ((target == own) & before)
         ahead = total(xp.astype(better, xp.int64))
         return self.floor.contains(target, draft, columns) & (ahead < self.rank)
@@ -158,12 +168,14 @@ def log_gap_scale(log_gap: float) -> float:
 def _kth_largest(rows: Array, k: int) -> Array:
     """Return the k-th largest entry of each row: [...], for 1 <= k < num_columns.
 
-    The k-th largest of every 16th column is a lower bound, so in a long row only the few columns
-    that reach it are sorted.
+    NumPy: the k-th largest of every 16th column is a lower bound, so in a long row only the few
+    columns that reach it are sorted. Torch has a function for it, the array API none.
     """
     xp = namespace(rows)
     num_columns = rows.shape[-1]
-    if num_columns < _LONG_ROW or k > num_columns // (2 * _STRIDE):
+    if hasattr(xp, "topk"):
+        return xp.topk(rows, k).values[..., -1]
+    if not is_numpy(rows) or num_columns < _LONG_ROW or k > num_columns // (2 * _STRIDE):
         return xp.sort(rows, axis=-1)[..., num_columns - k]
     flat = xp.reshape(rows, (-1, num_columns))
     bounds = xp.sort(flat[:, ::_STRIDE], axis=-1)[:, -k]

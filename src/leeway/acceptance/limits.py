@@ -33,7 +33,7 @@ from leeway.acceptance.algebra import (
     total,
 )
 from leeway.acceptance.base import Array, Guarantee, Law, LawInfo, RowPair
-from leeway.acceptance.exact import exact_coin
+from leeway.acceptance.exact import exact_coin, with_draft_rows
 from leeway.acceptance.rule import Rule, UnderBlock, mask_absent
 from leeway.core.limits import Limits
 
@@ -68,6 +68,7 @@ class InSupport(_Wrapped):
 
     def recovered_probs(self, rows: RowPair, draft_columns: Array | None = None) -> Array:
         """Return norm((1-A) r + m f)."""
+        rows = with_draft_rows(rows, draft_columns)
         recovered = self.law.recovered_probs(rows, draft_columns)
         rejected = positive_part(1 - self.law.acceptance_rate(rows))[..., None] * recovered
         return normalise(rejected + self._filling(rows), recovered)
@@ -76,6 +77,11 @@ class InSupport(_Wrapped):
         """Return e 1_S + m f."""
         inside = only_where(rows.target_probs > 0, self.law.emitted_probs(rows))
         return inside + self._filling(rows)
+
+    def emitted_point(self, rows: RowPair, draft_columns: Array) -> tuple[Array, Array]:
+        """Return the law's own inside the support, and no probability outside."""
+        columns, probs = self.law.emitted_point(rows, draft_columns)
+        return columns, only_where(at(rows.target_probs, columns) > 0, probs)
 
     def acceptance_rate(self, rows: RowPair) -> Array:
         """Return A - m."""
@@ -119,6 +125,7 @@ class Limited(_Wrapped):
 
     def recovered_probs(self, rows: RowPair, draft_columns: Array | None = None) -> Array:
         """Return norm(s (1-A) r + (1-s) (p - q)+)."""
+        rows = with_draft_rows(rows, draft_columns)
         share = _share(rows)
         recovered = self.law.recovered_probs(rows, draft_columns)
         own = share * positive_part(1 - self.law.acceptance_rate(rows))
@@ -130,6 +137,12 @@ class Limited(_Wrapped):
         """Return s e + (1-s) p."""
         share = _share(rows)[..., None]
         return share * self.law.emitted_probs(rows) + (1 - share) * rows.target_probs
+
+    def emitted_point(self, rows: RowPair, draft_columns: Array) -> tuple[Array, Array]:
+        """Return s e + (1-s) p at the law's own column."""
+        share = _share(rows)
+        columns, probs = self.law.emitted_point(rows, draft_columns)
+        return columns, share * probs + (1 - share) * at(rows.target_probs, columns)
 
     def acceptance_rate(self, rows: RowPair) -> Array:
         """Return s A + (1-s) (1-D)."""
@@ -213,4 +226,5 @@ def _share(rows: RowPair) -> Array:
     if rows.lossy_share is not None:
         return rows.lossy_share
     target = rows.target_probs
-    return namespace(target).ones(target.shape[:-1], dtype=target.dtype)
+    shape = target.shape[:-1]
+    return namespace(target).ones(shape, dtype=target.dtype, device=target.device)

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from leeway.acceptance.algebra import at, most_likely, namespace, normalise, one_hot, peak, total
+from leeway.acceptance.algebra import (
+    at,
+    most_likely,
+    namespace,
+    normalise,
+    one_hot,
+    peak,
+    total,
+    without,
+)
 from leeway.acceptance.base import Array, Guarantee, LawInfo, RowPair
 from leeway.acceptance.exact import nothing
 from leeway.acceptance.rule import Rule
@@ -56,11 +65,10 @@ class SampleMatch(Rule):
 
     def recovered_probs(self, rows: RowPair, draft_columns: Array | None = None) -> Array:
         """Return p without the rejected token; without one, averaged over rejected tokens."""
-        target, draft = rows.target_probs, rows.draft_probs
+        target = rows.target_probs
         if draft_columns is None:
-            return normalise(target * (1 - draft), target)
-        rejected = one_hot(draft_columns, target)
-        return normalise(target * (1 - rejected), target)
+            return normalise(target * (1 - rows.draft_probs), target)
+        return normalise(without(target, draft_columns), target)
 
     def emitted_probs(self, rows: RowPair) -> Array:
         """Return p."""
@@ -106,6 +114,11 @@ class GreedyMatch(Rule):
     def total_variation(self, rows: RowPair) -> Array:
         """Return 1 - max p."""
         return 1 - peak(rows.target_probs)
+
+    def emitted_point(self, rows: RowPair, draft_columns: Array) -> tuple[Array, Array]:
+        """Return argmax p and 1."""
+        target = rows.target_probs
+        return most_likely(target), namespace(target).ones_like(peak(target))
 
     def loss(self, rows: RowPair) -> tuple[Array, Array]:
         """Return (1 - max p, -log max p)."""

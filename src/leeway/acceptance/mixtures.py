@@ -6,9 +6,10 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from leeway.acceptance.algebra import capped_ratio, namespace, total_variation
+from leeway.acceptance.algebra import capped_ratio, namespace
 from leeway.acceptance.base import Array, Guarantee, Knob, LawInfo, RowPair
 from leeway.acceptance.exact import exact_coin, residual
+from leeway.acceptance.loss import draft_total_variation
 from leeway.acceptance.options import number
 from leeway.acceptance.rule import VERIFIER, Rule, mask_absent
 from leeway.core.receipt import LawOption
@@ -68,12 +69,16 @@ class Mixture(Rule):
     """a = lam + (1 - lam) min(1, p/q), residual (p - q)+; on the frontier."""
 
     @abstractmethod
-    def share(self, rows: RowPair) -> Array:
-        """Return lam, the draft's share of the emitted row: [...]."""
+    def share(self, rows: RowPair, draft_columns: Array | None = None) -> Array:
+        """Return lam, the draft's share of the emitted row: [...].
+
+        Drafted columns are needed where drafts are point masses.
+        """
 
     def judge(self, rows: RowPair, draft_columns: Array) -> tuple[Array, Array]:
         """Return a(x), and whether it is 1."""
-        accept = 1 - (1 - self.share(rows)) * (1 - exact_coin(rows, draft_columns))
+        share = self.share(rows, draft_columns)
+        accept = 1 - (1 - share) * (1 - exact_coin(rows, draft_columns))
         return accept >= 1, accept
 
     def accept_probs(self, rows: RowPair) -> Array:
@@ -83,7 +88,7 @@ class Mixture(Rule):
 
     def recovered_probs(self, rows: RowPair, draft_columns: Array | None = None) -> Array:
         """Return norm((p - q)+)."""
-        return residual(rows)
+        return residual(rows, draft_columns)
 
     def emitted_probs(self, rows: RowPair) -> Array:
         """Return (1 - lam) p + lam q."""
@@ -100,25 +105,22 @@ class TvBudget(Mixture):
 
     budget: float
 
-    def share(self, rows: RowPair) -> Array:
+    def share(self, rows: RowPair, draft_columns: Array | None = None) -> Array:
         """Return min(1, budget/D)."""
-        divergence = self._divergence(rows)
+        divergence = draft_total_variation(rows, draft_columns)
         xp = namespace(divergence)
         is_over = divergence > self.budget
         return xp.where(is_over, self.budget / xp.where(is_over, divergence, 1.0), 1.0)
 
     def acceptance_rate(self, rows: RowPair) -> Array:
         """Return min(1, 1 - D + budget)."""
-        divergence = self._divergence(rows)
+        divergence = draft_total_variation(rows)
         return namespace(divergence).clip(1 - divergence + self.budget, None, 1.0)
 
     def total_variation(self, rows: RowPair) -> Array:
         """Return min(budget, D)."""
-        divergence = self._divergence(rows)
+        divergence = draft_total_variation(rows)
         return namespace(divergence).clip(divergence, None, self.budget)
-
-    def _divergence(self, rows: RowPair) -> Array:
-        return total_variation(rows.target_probs, rows.draft_probs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,19 +129,20 @@ class Ensemble(Mixture):
 
     weight: float
 
-    def share(self, rows: RowPair) -> Array:
+    def share(self, rows: RowPair, draft_columns: Array | None = None) -> Array:
         """Return 1 - w."""
         target = rows.target_probs
         xp = namespace(target)
-        return xp.full(target.shape[:-1], 1 - self.weight, dtype=target.dtype)
+        shape = target.shape[:-1]
+        return xp.full(shape, 1 - self.weight, dtype=target.dtype, device=target.device)
 
     def acceptance_rate(self, rows: RowPair) -> Array:
         """Return 1 - w D."""
-        return 1 - self.weight * total_variation(rows.target_probs, rows.draft_probs)
+        return 1 - self.weight * draft_total_variation(rows)
 
     def total_variation(self, rows: RowPair) -> Array:
         """Return (1 - w) D."""
-        return (1 - self.weight) * total_variation(rows.target_probs, rows.draft_probs)
+        return (1 - self.weight) * draft_total_variation(rows)
 
 
 def build_tv_budget(options: Mapping[str, LawOption]) -> Rule:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from leeway.acceptance.algebra import (
     at,
     capped_ratio,
+    dot,
+    is_known,
+    is_numpy,
     namespace,
     normalise,
     positive_part,
@@ -15,12 +19,13 @@ from leeway.acceptance.algebra import (
     total,
 )
 from leeway.acceptance.base import Array, Guarantee, Knob, LawInfo, RowPair
-from leeway.acceptance.exact import residual
+from leeway.acceptance.exact import draft_at, residual
 from leeway.acceptance.options import number
 from leeway.acceptance.rule import VERIFIER, Rule
 from leeway.core.receipt import LawOption
 
 _MAX_POWER_STEPS = 8
+_NUM_UNSEEN_STEPS = 8
 _NEAR = 1.5
 _AT_ZERO = "greedy match: between point masses the ratio is 0 or infinite"
 
@@ -82,7 +87,7 @@ class Lenient(Rule):
 
     def judge(self, rows: RowPair, draft_columns: Array) -> tuple[Array, Array]:
         """Return the lenient coin, and whether it is 1."""
-        q = self.leniency * at(rows.draft_probs, draft_columns)
+        q = self.leniency * draft_at(rows, draft_columns)
         accept = capped_ratio(at(rows.target_probs, draft_columns), q)
         return accept >= 1, accept
 
@@ -92,7 +97,7 @@ class Lenient(Rule):
 
     def recovered_probs(self, rows: RowPair, draft_columns: Array | None = None) -> Array:
         """Return norm((p - q)+)."""
-        return residual(rows)
+        return residual(rows, draft_columns)
 
     def emitted_probs(self, rows: RowPair) -> Array:
         """Return min(q, p/l) + rho norm((p - q)+)."""
@@ -121,7 +126,7 @@ class Clip(Rule):
     def judge(self, rows: RowPair, draft_columns: Array) -> tuple[Array, Array]:
         """Return the coin of the upper multiple, and whether it is 1."""
         p = self.c1 * at(rows.target_probs, draft_columns)
-        accept = capped_ratio(p, at(rows.draft_probs, draft_columns))
+        accept = capped_ratio(p, draft_at(rows, draft_columns))
         return accept >= 1, accept
 
     def accept_probs(self, rows: RowPair) -> Array:
@@ -130,6 +135,8 @@ class Clip(Rule):
 
     def recovered_probs(self, rows: RowPair, draft_columns: Array | None = None) -> Array:
         """Return norm((c0 p - q)+)."""
+        if rows.draft_probs is None:  # c0 p stays below a point mass
+            return residual(rows, draft_columns)
         return normalise(self._raised(rows), rows.target_probs)
 
     def emitted_probs(self, rows: RowPair) -> Array:
@@ -160,7 +167,8 @@ def lower_multiple(target: Array, draft: Array, missing: Array) -> Array:
     The sum is convex, increasing and piecewise linear in c0: a Newton step from anywhere gives an
     upper bound, and from an upper bound such steps fall from piece to piece and end at the root
     itself, without a tolerance. A few steps along the power law through the current point (never
-    above the bound) save most of that way on long rows.
+    above the bound) save most of that way on long rows. Where nobody may look, a fixed number of
+    steps is made; those behind the root do not move it.
     """
     xp = namespace(target)
     bound = xp.ones_like(missing)
@@ -176,22 +184,24 @@ def lower_multiple(target: Array, draft: Array, missing: Array) -> Array:
         slope, offset = _raised_mass(target, draft, multiple)
         num_steps += 1
     multiple = _newton_bound(goal, slope, offset, bound)
-    while True:
-        bound = _newton_bound(goal, *_raised_mass(target, draft, multiple), multiple)
-        if bool(xp.all(bound >= multiple)):
-            return xp.where(missing > 0, multiple, 0.0)
-        multiple = bound
+    for step in itertools.count(1):
+        above = multiple
+        multiple = _newton_bound(goal, *_raised_mass(target, draft, above), above)
+        is_unseen_end = step == _NUM_UNSEEN_STEPS and not is_numpy(target)
+        if is_unseen_end or is_known(xp.all(multiple >= above)):
+            break
+    return xp.where(missing > 0, multiple, 0.0)
 
 
 def _is_near(reached: Array, goal: Array) -> bool:
-    return bool(namespace(goal).all(reached <= _NEAR * goal))
+    return is_known(namespace(goal).all(reached <= _NEAR * goal))
 
 
 def _raised_mass(target: Array, draft: Array, multiple: Array) -> tuple[Array, Array]:
     """Return the mass of p and of q where c p > q: slope and offset of the sum at c, each [...]."""
     xp = namespace(target)
     raised = xp.astype(multiple[..., None] * target > draft, target.dtype)
-    return xp.vecdot(raised, target, axis=-1), xp.vecdot(raised, draft, axis=-1)
+    return dot(raised, target), dot(raised, draft)
 
 
 def _newton_bound(goal: Array, slope: Array, offset: Array, bound: Array) -> Array:

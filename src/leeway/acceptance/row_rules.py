@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from leeway.acceptance.algebra import (
     capped_ratio,
+    is_known,
     kl_divergence,
     namespace,
     peak,
@@ -101,7 +102,7 @@ class RowLaw(Rule):
 
     def recovered_probs(self, rows: RowPair, draft_columns: Array | None = None) -> Array:
         """Return norm((p - q)+)."""
-        return residual(rows)
+        return residual(rows, draft_columns)
 
     def emitted_probs(self, rows: RowPair) -> Array:
         """Return q on kept rows, p on others."""
@@ -123,7 +124,7 @@ class RowLaw(Rule):
         """Return (D, KL(q || p)) on kept rows, 0 on others."""
         kept = self._is_row_kept(rows)
         xp = namespace(kept)
-        if not bool(xp.any(kept)):
+        if is_known(xp.all(~kept)):
             return nothing(rows), nothing(rows)
         p, q = rows.target_probs, rows.draft_probs
         divergence = xp.where(kept, total_variation(q, p), 0.0)

@@ -79,6 +79,10 @@ class Rule(ABC):
         """Return whether the rule keeps the drafted token without a coin."""
         return self.judge(rows, draft_columns)[0]
 
+    def emitted_point(self, rows: RowPair, draft_columns: Array) -> tuple[Array, Array]:
+        """Return the drafted columns and a(x): what is drawn on rejection is p without x."""
+        return draft_columns, self.judge(rows, draft_columns)[1]
+
     def loss(self, rows: RowPair) -> tuple[Array, Array]:
         """Return (TV, KL) of the emitted row against the target row."""
         emitted, target = self.emitted_probs(rows), rows.target_probs
@@ -138,6 +142,10 @@ class UnderBlock(Rule):
     def total_variation(self, rows: RowPair) -> Array:
         """Return the inner law's total variation."""
         return self.law.total_variation(rows)
+
+    def emitted_point(self, rows: RowPair, draft_columns: Array) -> tuple[Array, Array]:
+        """Return the inner law's."""
+        return self.law.emitted_point(rows, draft_columns)
 
     def loss(self, rows: RowPair) -> tuple[Array, Array]:
         """Return the inner law's loss."""

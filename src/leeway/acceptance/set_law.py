@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from leeway.acceptance.algebra import (
     at,
     capped_ratio,
+    is_known,
+    is_numpy,
     most_likely,
     namespace,
     normalise,
@@ -32,7 +34,7 @@ from leeway.acceptance.algebra import (
     total,
 )
 from leeway.acceptance.base import Array, Knob, RowPair
-from leeway.acceptance.exact import residual
+from leeway.acceptance.exact import draft_at, residual
 from leeway.acceptance.keep_sets import KeepSet
 from leeway.acceptance.rule import Rule, mask_absent
 from leeway.acceptance.set_loss import set_loss
@@ -63,15 +65,15 @@ class SetLaw(Rule):
     def judge(self, rows: RowPair, draft_columns: Array) -> tuple[Array, Array]:
         """Return whether x is in T, and a(x)."""
         xp = namespace(rows.target_probs)
-        kept = self.keep_set.contains(
-            *self.threshold_rows(rows), draft_columns, self._entropies(rows)
-        )
-        if self.off_set in ("redraw", "argmax") or bool(xp.all(kept)):
+        reads_mask = self.off_set == "pi" and rows.draft_probs is not None
+        mask = self._mask(rows) if reads_mask and not is_numpy(rows.target_probs) else None
+        kept = self._contains(rows, draft_columns) if mask is None else at(mask, draft_columns)
+        if self.off_set in ("redraw", "argmax") or is_known(xp.all(kept)):
             return kept, xp.astype(kept, rows.target_probs.dtype)
         p = at(rows.target_probs, draft_columns)
-        if self.off_set == "pi":
-            p = self._eta(rows, self._mask(rows)) * p
-        coin = capped_ratio(p, self.leniency * at(rows.draft_probs, draft_columns))
+        if reads_mask:  # a point mass outside T has eta = 1
+            p = self._eta(rows, self._mask(rows) if mask is None else mask) * p
+        coin = capped_ratio(p, self.leniency * draft_at(rows, draft_columns))
         return kept, xp.where(kept, 1.0, coin)
 
     def accept_probs(self, rows: RowPair) -> Array:
@@ -92,8 +94,8 @@ class SetLaw(Rule):
             return p
         if self.off_set == "argmax":
             return one_hot(most_likely(p), p)
-        if self.off_set == "coin":
-            return residual(rows)
+        if self.off_set == "coin" or rows.draft_probs is None:
+            return residual(rows, draft_columns)
         pi = self.emitted_probs(rows)
         return normalise(positive_part(pi - rows.draft_probs), pi)
 
@@ -137,6 +139,16 @@ class SetLaw(Rule):
             return total(inside) + positive_part(own)
         return total(xp.where(mask, positive_part(q - (1 - eta)[..., None] * p), 0.0))
 
+    def emitted_point(self, rows: RowPair, draft_columns: Array) -> tuple[Array, Array]:
+        """Return x and its probability; under argmax x if it is in T, else argmax p, and 1."""
+        kept, accept = self.judge(rows, draft_columns)
+        xp, target = namespace(accept), rows.target_probs
+        if self.off_set == "redraw":
+            return draft_columns, xp.where(kept, accept, at(target, draft_columns))
+        if self.off_set == "argmax":
+            return xp.where(kept, draft_columns, most_likely(target)), xp.ones_like(accept)
+        return draft_columns, accept
+
     def loss(self, rows: RowPair) -> tuple[Array, Array]:
         """Return (TV, KL) of the emitted row against the target row."""
         if self.leniency != 1:
@@ -145,6 +157,10 @@ class SetLaw(Rule):
 
     def _mask(self, rows: RowPair) -> Array:
         return self.keep_set.mask(*self.threshold_rows(rows), self._entropies(rows))
+
+    def _contains(self, rows: RowPair, draft_columns: Array) -> Array:
+        target, draft = self.threshold_rows(rows)
+        return self.keep_set.contains(target, draft, draft_columns, self._entropies(rows))
 
     def _entropies(self, rows: RowPair) -> Array | None:
         """Return the entropies of the target rows that the threshold reads, where known."""

@@ -13,7 +13,11 @@ In: rows and the keep-set's mask. Out: TV and KL as the emitted row has them.
 
 from __future__ import annotations
 
+import numpy as np
+
 from leeway.acceptance.algebra import (
+    is_known,
+    is_numpy,
     kl_sum,
     most_likely,
     namespace,
@@ -38,9 +42,7 @@ def set_loss(rows: RowPair, mask: Array, off_set: str) -> tuple[Array, Array]:
     best = xp.zeros_like(mask)
     if off_set == "argmax":
         best = one_hot(most_likely(p), p) > 0
-    touched = xp.reshape(mask | best, (-1, p.shape[-1]))
-    columns = xp.nonzero(xp.any(touched, axis=0))[0]
-    p_in, q_in, in_set = (xp.take(rows, columns, axis=-1) for rows in (p, q, mask))
+    p_in, q_in, in_set, best = _touched(p, q, mask, best)
     inside = xp.where(in_set, q_in, 0.0)
     if off_set == "coin":
         over = positive_part(inside - p_in)
@@ -48,7 +50,7 @@ def set_loss(rows: RowPair, mask: Array, off_set: str) -> tuple[Array, Array]:
         return _coin_loss(rows, total(over), kept_over)
     eta = xp.clip(1 - total(inside), 0.0, None)
     if off_set == "argmax":
-        emitted = inside + xp.where(xp.take(best, columns, axis=-1), eta[..., None], 0.0)
+        emitted = inside + xp.where(best, eta[..., None], 0.0)
         divergence = kl_sum(emitted, p_in)
     else:
         emitted = xp.where(in_set, inside + eta[..., None] * p_in, 0.0)
@@ -57,11 +59,23 @@ def set_loss(rows: RowPair, mask: Array, off_set: str) -> tuple[Array, Array]:
     return total(positive_part(emitted - p_in)), xp.clip(divergence, 0.0, None)
 
 
+def _touched(p: Array, q: Array, mask: Array, best: Array) -> tuple[Array, ...]:
+    """Return the four at the columns where a row has the set or its most likely token.
+
+    Where nobody may look, at every column: the others add nothing to any sum.
+    """
+    if not is_numpy(p):
+        return p, q, mask, best
+    touched = (mask | best).reshape(-1, p.shape[-1])
+    columns = np.flatnonzero(touched.any(axis=0))
+    return tuple(np.take(rows, columns, axis=-1) for rows in (p, q, mask, best))
+
+
 def _coin_loss(rows: RowPair, over: Array, kept_over: Array) -> tuple[Array, Array]:
     """Return (TV, KL) from TV itself and the KL terms of kept tokens with q > p."""
     p = rows.target_probs
     xp = namespace(p)
-    if not bool(xp.any(over > 0)):
+    if is_known(xp.all(over <= 0)):
         return over, xp.zeros_like(over)
     short = positive_part(p - rows.draft_probs)
     mass = total(short)

@@ -2,6 +2,7 @@ import math
 
 import numpy as np
 import pytest
+from tests.support.array_kinds import ArrayKind
 
 from leeway.acceptance import algebra
 
@@ -66,3 +67,25 @@ def test_only_where_keeps_the_very_numbers_inside_and_zero_outside(dtype):
     kept = algebra.only_where(mask, rows)
     assert kept.dtype == dtype
     assert np.array_equal(kept, np.where(mask, rows, dtype(0)))
+
+
+def test_without_takes_one_column_off_each_row():
+    rows = np.array([[0.1, 0.7, 0.2], [0.3, 0.3, 0.4]])
+    assert algebra.without(rows, np.array([1, 2])).tolist() == [[0.1, 0, 0.2], [0.3, 0.3, 0]]
+
+
+def test_only_numpy_is_looked_at():
+    holds, fails = np.all(np.array([True])), np.all(np.array([False]))
+    assert algebra.is_known(holds)
+    assert not algebra.is_known(fails)
+    tensor = ArrayKind("torch-cpu").array(np.array(True))
+    assert not algebra.is_known(tensor)
+    assert algebra.namespace(holds) is np
+
+
+def test_the_sum_of_products_on_a_tensor():
+    rows = np.array([[0.1, 0.7, 0.2], [0.3, 0.3, 0.4]])
+    tensor = ArrayKind("torch-cpu").array(rows)
+    expected = [0.01 + 0.49 + 0.04, 0.09 + 0.09 + 0.16]
+    assert algebra.dot(rows, rows) == pytest.approx(expected)
+    assert algebra.dot(tensor, tensor).tolist() == pytest.approx(expected)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.support.law_cases import ALL, build, label
+from tests.support.law_cases import ALL, build, label, long_rows
 
 from leeway.acceptance.base import RowPair
 from leeway.acceptance.keep_sets import Floor, Ranked
@@ -10,16 +10,6 @@ from leeway.acceptance.loss import loss
 from leeway.acceptance.registry import build_law
 
 NUM_COLUMNS = 5000
-
-
-def long_rows(dtype=np.float64, seed=0):
-    generator = np.random.default_rng(seed)
-    logits = generator.normal(0, 2, (2, 3, NUM_COLUMNS))
-    logits[0, :, :12] += np.linspace(10, 3, 12)
-    logits[1] = logits[0] + 0.6 * logits[1]
-    probs = np.exp(logits)
-    probs /= probs.sum(axis=-1, keepdims=True)
-    return RowPair(*probs.astype(dtype))
 
 
 def reference_loss(law, rows):

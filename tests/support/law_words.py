@@ -73,8 +73,8 @@ LAWS = {
         short="exact, and with a seed the very text of plain decoding",
         use=(
             "With a seed the answer is that of plain decoding, token for token, whatever was "
-            "drafted (under the default `--row-shape stable`): to compare drafters, to find out what "
-            "a difference comes from, to switch speculation on where stored answers must not "
+            "drafted (under the default `--row-shape stable`): to compare drafters, to find out "
+            "what a difference comes from, to switch speculation on where stored answers must not "
             "change.",
             "N-gram drafts: it then accepts just as many as [rejection](rejection.md).",
         ),

@@ -1,0 +1,185 @@
+"""A batch as the laws see it: which law, key and step each request has, and who is judged together.
+
+In: request ids and sampling parameters in batch order. Out: a `Plan`, remade only when the batch
+changes. Requests are grouped by engaged law, so that one verify step loops over distinct laws, not
+over requests.
+
+A request's coins are keyed by its seed, or by its id where it brings none: the same on every rank.
+A step is a request's count of judged blocks, so that no coin is thrown twice. Knows no tensors.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from leeway.acceptance.base import Guarantee, Law
+from leeway.acceptance.many_coins import uniforms
+from leeway.core.rng import Purpose
+from leeway.core.types import FloatArray, IntArray
+
+GREEDY_NAME = "greedy_match"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request: its law, whether it decodes greedily, and its own seed if it brought one."""
+
+    law: Law
+    is_greedy: bool
+    seed: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Requests that are judged together.
+
+    Attributes:
+        law: judges them.
+        is_greedy: they decode at temperature 0.
+        members: [num_requests] bool.
+    """
+
+    law: Law
+    is_greedy: bool
+    members: np.ndarray
+
+    @property
+    def is_match(self) -> bool:
+        """Whether the draft is kept exactly where it is the target's most likely token."""
+        return self.is_greedy and not self.law.reads_raw_rows
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The batch until it changes.
+
+    Attributes:
+        groups: by engaged law; each request is in one.
+        keys: [num_requests] int64.
+        steps: [num_requests] int64, judged blocks so far; `throw` counts on.
+    """
+
+    groups: tuple[Group, ...]
+    keys: IntArray
+    steps: IntArray
+
+    @property
+    def reads_raw_rows(self) -> bool:
+        """Whether any law here reads the target's rows before temperature and truncation."""
+        return any(group.law.reads_raw_rows for group in self.groups)
+
+    def throw(self, max_draft_len: int, is_drafted: np.ndarray) -> FloatArray:
+        """Return the coins of one block of each request: [num_requests, max_draft_len + 1].
+
+        The last column decides the recovered token. **Mutates** `steps`.
+
+        Args:
+            max_draft_len: most draft tokens of a request.
+            is_drafted: [num_requests] bool, who has a block.
+        """
+        accept = uniforms(self.keys, self.steps, max_draft_len, Purpose.ACCEPT)
+        recover = uniforms(self.keys, self.steps, 1, Purpose.RECOVER)
+        self.steps[...] += is_drafted
+        coins: FloatArray = np.concatenate([accept, recover], axis=1)
+        return coins
+
+
+@dataclass(slots=True)
+class _Known:
+    asked: Asked
+    source: object
+    key: int
+    num_blocks: int = 0
+
+
+class Requests:
+    """What is known of the requests that are being decoded.
+
+    Args:
+        read: returns what a request asks for, from its sampling parameters.
+        server_seed: part of the key of a request without a seed.
+    """
+
+    def __init__(self, read: Callable[[object], Asked], server_seed: int) -> None:
+        self._read = read
+        self._server_seed = server_seed
+        self._known: dict[str, _Known] = {}
+        self._order: list[_Known] = []
+        self._ids: list[str] = []
+        self._plan: Plan | None = None
+
+    def plan(self, ids: Sequence[str], sources: Sequence[object], alive: Container[str]) -> Plan:
+        """Return the plan of this batch.
+
+        Args:
+            ids: request ids in batch order.
+            sources: their sampling parameters; another object under an id is another request.
+            alive: ids of requests that may come back, preempted ones among them.
+        """
+        if self._plan is not None and self._is_same(ids, sources):
+            return self._plan
+        self._save_steps()
+        self._order = [self._find(name, source) for name, source in zip(ids, sources, strict=True)]
+        self._known = {name: one for name, one in self._known.items() if name in alive}
+        self._known |= zip(ids, self._order, strict=True)
+        self._ids = list(ids)
+        self._plan = Plan(
+            groups=_group([one.asked for one in self._order]),
+            keys=np.array([one.key for one in self._order], dtype=np.int64),
+            steps=np.array([one.num_blocks for one in self._order], dtype=np.int64),
+        )
+        return self._plan
+
+    def _is_same(self, ids: Sequence[str], sources: Sequence[object]) -> bool:
+        return len(ids) == len(self._ids) and all(
+            name == own and source is one.source
+            for name, own, source, one in zip(ids, self._ids, sources, self._order, strict=True)
+        )
+
+    def _save_steps(self) -> None:
+        if self._plan is not None:
+            for one, steps in zip(self._order, self._plan.steps.tolist(), strict=True):
+                one.num_blocks = steps
+
+    def _find(self, name: str, source: object) -> _Known:
+        known = self._known.get(name)
+        if known is not None and known.source is source:
+            return known
+        asked = self._read(source)
+        key = request_key(asked.seed, name, self._server_seed)
+        return _Known(asked, source, key)
+
+
+def request_key(seed: int | None, name: str, server_seed: int) -> int:
+    """Return the key of a request's coins, as a signed 64-bit number."""
+    if seed is not None:
+        word = seed % 2**64
+    else:
+        text = struct.pack("<Q", server_seed % 2**64) + name.encode()
+        word = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+    return word - 2**64 if word >= 2**63 else word
+
+
+def engaged_name(group: Group) -> str:
+    """Return the law that runs: at temperature 0 a lossy law acts only on raw rows."""
+    is_lossy = group.law.info.guarantee is Guarantee.NONE
+    return GREEDY_NAME if group.is_match and is_lossy else group.law.info.name
+
+
+def _group(asked: Sequence[Asked]) -> tuple[Group, ...]:
+    members: dict[tuple[int, bool], list[int]] = {}
+    laws: dict[int, Law] = {}
+    for index, one in enumerate(asked):
+        laws[id(one.law)] = one.law
+        members.setdefault((id(one.law), one.is_greedy), []).append(index)
+    groups = []
+    for (law, is_greedy), indices in members.items():
+        mask = np.zeros(len(asked), dtype=np.bool_)
+        mask[indices] = True
+        groups.append(Group(laws[law], is_greedy, mask))
+    return tuple(groups)

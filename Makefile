@@ -5,7 +5,7 @@ MODEL ?= smollm2-135m-instruct
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: setup setup-train setup-dev serve demo test check clean
+.PHONY: setup setup-train setup-dev serve demo test check vllm clean
 
 setup: .venv/.installed
 setup-train: .venv/.installed-train
@@ -39,6 +39,9 @@ check: setup-dev
 	$(BIN)/ruff check src tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+vllm:
+	$$(scripts/vllm_env) -m pytest -p no:xdist tests/vllm
 
 clean:
 	rm -rf .venv

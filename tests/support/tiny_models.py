@@ -146,7 +146,7 @@ def write_tiny_hf_folder(
     tensors = {
         name: values for name, values in random_tensors(spec, seed).items() if name not in omit
     }
-    stored = {_hf_name(name): values for name, values in tensors.items()}
+    stored = {hf_name(name): values for name, values in tensors.items()}
     names = sorted(stored)
     shards = [names[index::num_shards] for index in range(num_shards)]
     weight_map = {}
@@ -158,7 +158,7 @@ def write_tiny_hf_folder(
         write_safetensors(folder / filename, {name: stored[name] for name in shard}, type_name)
     if num_shards > 1:
         _write_json(folder / "model.safetensors.index.json", {"weight_map": weight_map})
-    _write_json(folder / "config.json", {**_hf_config(spec), **(config or {})})
+    _write_json(folder / "config.json", {**hf_config(spec), **(config or {})})
     (folder / "tokenizer.json").write_text(tiny_tokenizer_json(), encoding="utf-8")
     _write_json(
         folder / "tokenizer_config.json",
@@ -224,7 +224,8 @@ def _write_metadata(
     writer.add_chat_template(CHAT_TEMPLATE)
 
 
-def _hf_config(spec: ArchitectureSpec) -> dict[str, Any]:
+def hf_config(spec: ArchitectureSpec) -> dict[str, Any]:
+    """Return config.json of a model."""
     return {
         "model_type": spec.family,
         "hidden_size": spec.hidden_size,
@@ -264,7 +265,8 @@ def _gguf_name(name: str) -> str:
     return f"blk.{index}.{_GGUF_PARTS.get(part, part)}.weight"
 
 
-def _hf_name(name: str) -> str:
+def hf_name(name: str) -> str:
+    """Return the Hugging Face name of a canonical tensor name."""
     if name in _HF_NAMES:
         return _HF_NAMES[name]
     _, index, part = name.split(".")

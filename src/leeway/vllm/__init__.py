@@ -10,6 +10,7 @@ neither vLLM nor torch.
     tally         counts on the device, read by `publish` for /metrics and the log
     self_check    does the replaced law emit its closed form on this machine
     versions      which vLLM this is written for
+    replaced      what stands in for vLLM's function
     plugin        where vLLM calls us: start, admission
     runner_v1     the hooks of Model Runner V1
     cpu_build     one function that vLLM's CPU build computes wrongly

@@ -14,6 +14,7 @@ from typing import Any
 
 from vllm.config import VllmConfig
 from vllm.engine.arg_utils import EngineArgs
+from vllm.exceptions import VLLMValidationError
 from vllm.sampling_params import SamplingParams
 from vllm.v1.engine.input_processor import InputProcessor
 
@@ -101,7 +102,7 @@ def _admit(
             try:
                 read_request(params.extra_args, settings)
             except LeewayError as error:
-                raise ValueError(error.message) from None
+                raise VLLMValidationError(error.message, parameter=error.param) from None
     return original(processor, *args, **kwargs)
 
 

@@ -1,0 +1,150 @@
+"""A table of laws inside vLLM with a real model: tokens per verify step and measured loss.
+
+    python -m tests.vllm.law_table MODEL.gguf [--tokens 64] [--noise 0.1]
+
+The GGUF's weights are written as a Hugging Face folder for vLLM. There is no smaller model of the
+same tokens to draft with, so the draft model is the target with noise in its matrices: a draft of
+some quality, not a fast one. One engine for each drafter; laws are chosen by request.
+"""
+
+import argparse
+import json
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from tests.support.tiny_models import hf_config, hf_name, write_safetensors
+from tests.vllm.conftest import run_process
+
+from leeway.models.gguf import GGUFFiles
+from leeway.models.tensor_shapes import expected_shapes
+
+LAWS = (
+    {"law": "rejection"},
+    {"law": "block"},
+    {"law": "typical", "delta": 0.9},
+    {"law": "typical", "delta": 0.3},
+    {"law": "typical", "delta": 0.1},
+    {"law": "tokenv3", "alpha": 0.25, "off_set": "coin"},
+    {"law": "tokenv3", "alpha": 0.75, "off_set": "coin"},
+    {"law": "tokenv3", "alpha": 0.95, "off_set": "coin"},
+    {"law": "lenient", "leniency": 0.8},
+    {"law": "lenient", "leniency": 0.4},
+    {"law": "tv_budget", "budget": 0.05},
+    {"law": "tv_budget", "budget": 0.2},
+    {"law": "opt", "alpha": 0.5},
+)
+PROMPTS = (
+    "Write a Python function that returns the prime factors of a number.",
+    "Explain in three sentences why the sky is blue.",
+    "List five animals that live in the sea, one a line.",
+    "Translate into French: The weather is fine and we go to the beach.",
+    "What is the capital of Italy, and what is it known for?",
+    "Write a short letter that thanks a neighbour for watering the plants.",
+    "Count from one to thirty in words.",
+    "Give a recipe for pancakes.",
+)
+
+
+def write_folder(source, folder, noise):
+    """Write a GGUF's model as a Hugging Face folder, its matrices with relative noise."""
+    files = GGUFFiles(source)
+    folder.mkdir()
+    generator = np.random.default_rng(0)
+    tensors = {}
+    for name, _ in expected_shapes(files.spec):
+        values = files.tensor(name)
+        if noise and values.ndim == 2 and name != "embed":
+            spread = noise * float(values.std())
+            values = values + generator.normal(0, spread, values.shape).astype(np.float32)
+        tensors[hf_name(name)] = np.ascontiguousarray(values)
+    write_safetensors(folder / "model.safetensors", tensors, "BF16")
+    config = hf_config(files.spec) | {
+        "architectures": ["LlamaForCausalLM"],
+        "torch_dtype": "bfloat16",
+        "eos_token_id": files.tokenizer.eos_token_ids[0],
+        "bos_token_id": files.tokenizer.bos_token_id,
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "tokenizer.json").write_text(files.tokenizer.tokenizer_json)
+    kind = {"tokenizer_class": "PreTrainedTokenizerFast", "chat_template": None}
+    (folder / "tokenizer_config.json").write_text(json.dumps(kind))
+    return str(folder)
+
+
+def make_call(law, num_tokens):
+    """Return the call of one law."""
+    extra = {f"leeway_{name}": value for name, value in law.items()}
+    texts = [f"<|im_start|>user\n{one}<|im_end|>\n<|im_start|>assistant\n" for one in PROMPTS]
+    params = [
+        {"temperature": 0.8, "max_tokens": num_tokens, "seed": seed, "extra_args": extra}
+        for seed in range(len(PROMPTS))
+    ]
+    return {"prompts": texts, "params": params}
+
+
+def measure(target, speculative, laws, num_tokens, stem):
+    """Return each law's counters under one drafter."""
+    engine = {
+        "model": target,
+        "max_model_len": 512,
+        "dtype": "bfloat16",
+        "enforce_eager": True,
+        "max_num_seqs": 8,
+        "seed": 0,
+        "speculative_config": speculative,
+        "additional_config": {"leeway": {"law": "rejection", "allow_laws": "all"}},
+    }
+    calls = [make_call(law, num_tokens) for law in laws]
+    answers = run_process({"engine": engine, "calls": calls}, stem, timeout_s=1200)
+    return [next(iter(answer["counters"].values())) for answer in answers]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--noise", type=float, default=0.1)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        target = write_folder(options.model, folder / "target", 0.0)
+        draft = write_folder(options.model, folder / "draft", options.noise)
+        ngram = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 3}
+        sampled = {
+            "method": "draft_model",
+            "model": draft,
+            "num_speculative_tokens": 4,
+            "draft_sample_method": "probabilistic",
+        }
+        print("| drafter | law | tokens per verify step | deferral rate | mean TV | positions |")  # noqa: T201
+        print("|---|---|---|---|---|---|")  # noqa: T201
+        for drafter, speculative in (("draft model", sampled), ("n-gram", ngram)):
+            laws = [law for law in LAWS if drafter == "draft model" or law["law"] != "opt"]
+            found = measure(
+                target, speculative, laws, options.tokens, folder / speculative["method"]
+            )
+            for law, counts in zip(laws, found, strict=True):
+                print(f"| {drafter} | {shown(law)} | {row(counts)} |")  # noqa: T201
+
+
+def shown(law):
+    """Return a law and its knobs as text."""
+    knobs = " ".join(f"{name}={value}" for name, value in law.items() if name != "law")
+    return f"{law['law']} {knobs}".strip()
+
+
+def row(counts):
+    """Return a law's figures as cells."""
+    decided, steps = counts["positions_decided"], counts["verify_steps"]
+    figures = (
+        f"{(steps + counts['accepted']) / steps:.2f}",
+        f"{counts['deferred'] / decided:.3f}",
+        f"{counts['loss_total_variation'] / max(counts['loss_positions'], 1):.3f}",
+        f"{int(decided)}",
+    )
+    return " | ".join(figures)
+
+
+if __name__ == "__main__":
+    main()

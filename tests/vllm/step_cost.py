@@ -1,0 +1,122 @@
+"""What a law costs per verify step beside vLLM's own rejection sampler, on this machine.
+
+    python -m tests.vllm.step_cost [--vocab-sizes 49152 151936] [--batch-sizes 1 8 64] [--repeats 9]
+
+Both judge the same random rows through vLLM's `RejectionSampler`, so that preparing the rows, which
+is vLLM's in both cases, is part of both times. Arms are interleaved; times are medians, in ms.
+"""
+
+import argparse
+import itertools
+import statistics
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import torch
+
+from leeway.acceptance.registry import build_law
+from leeway.core.types import Acceptance
+from leeway.vllm.batch import Asked, Requests
+from leeway.vllm.judge import Step, judge_step
+from leeway.vllm.tally import Tally
+
+NUM_DRAFT_TOKENS = 4
+LAWS = (
+    Acceptance("rejection"),
+    Acceptance("typical", {"delta": 0.2}),
+    Acceptance("tokenv3", {"alpha": 0.5, "off_set": "coin"}),
+    Acceptance("lenient", {"leniency": 0.5}),
+    Acceptance("block"),
+)
+
+
+def make_rows(num_requests, vocab_size, with_rows):
+    """Return logits and draft rows of a sampled step."""
+    generator = torch.Generator().manual_seed(0)
+    num_rows = num_requests * NUM_DRAFT_TOKENS
+    logits = 3 * torch.randn(num_rows, vocab_size, generator=generator)
+    noisy = logits + torch.randn(num_rows, vocab_size, generator=generator)
+    drafts = noisy.argmax(dim=-1).to(torch.int32)
+    return logits, drafts, noisy.softmax(dim=-1) if with_rows else None
+
+
+def own_sampler(num_requests, logits, drafts, draft_probs):
+    """Return vLLM's own judging of the step as a function of nothing."""
+    from vllm.v1.sample.rejection_sampler import rejection_sample
+
+    metadata = SimpleNamespace(
+        all_greedy=False,
+        all_random=True,
+        temperature=torch.ones(num_requests),
+        generators={},
+    )
+    counts = [NUM_DRAFT_TOKENS] * num_requests
+    ends = torch.arange(1, num_requests + 1, dtype=torch.int32) * NUM_DRAFT_TOKENS
+    bonus = torch.zeros(num_requests, 1, dtype=torch.int32)
+    return lambda: rejection_sample(
+        drafts, counts, NUM_DRAFT_TOKENS, ends, draft_probs, logits, bonus, metadata
+    )
+
+
+def law_sampler(acceptance, num_requests, logits, drafts, draft_probs, *, meter_every):
+    """Return a law's judging of the step as a function of nothing."""
+    asked = Asked(build_law(acceptance), False, 1)
+    ids = [str(index) for index in range(num_requests)]
+    sources = [asked] * num_requests
+    requests = Requests(lambda source: source, 0)
+    tally = Tally(logits.device, meter_every)
+    drafted = np.ones(num_requests, dtype=np.bool_)
+
+    def judge():
+        step = Step(
+            draft_token_ids=drafts,
+            num_draft_tokens=np.full(num_requests, NUM_DRAFT_TOKENS, dtype=np.int64),
+            max_draft_len=NUM_DRAFT_TOKENS,
+            target_logits=logits,
+            draft_probs=draft_probs,
+            raw_logits=None,
+            bonus_token_ids=torch.zeros(num_requests, dtype=torch.int64),
+        )
+        plan = requests.plan(ids, sources, ids)
+        return judge_step(step, plan, plan.throw(NUM_DRAFT_TOKENS, drafted), tally)
+
+    return judge
+
+
+def measure(arms, repeats):
+    """Return the median time of each arm in ms, arms interleaved."""
+    times = {name: [] for name in arms}
+    for _ in range(repeats + 1):
+        for name, arm in arms.items():
+            began = time.perf_counter()
+            arm()
+            times[name].append(1000 * (time.perf_counter() - began))
+    return {name: statistics.median(found[1:]) for name, found in times.items()}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--vocab-sizes", type=int, nargs="+", default=[49_152, 151_936])
+    parser.add_argument("--batch-sizes", type=int, nargs="+", default=[1, 8, 64])
+    parser.add_argument("--repeats", type=int, default=9)
+    options = parser.parse_args()
+    print("vocabulary requests draft rows arm times of vLLM's own ms")  # noqa: T201
+    for vocab_size, num_requests, with_rows in itertools.product(
+        options.vocab_sizes, options.batch_sizes, (True, False)
+    ):
+        rows = make_rows(num_requests, vocab_size, with_rows)
+        arms = {"vLLM": own_sampler(num_requests, *rows)}
+        for law in LAWS:
+            arms[law.law] = law_sampler(law, num_requests, *rows, meter_every=0)
+        metered = law_sampler(LAWS[1], num_requests, *rows, meter_every=1)
+        arms["typical, metered"] = metered
+        found = measure(arms, options.repeats)
+        for name, time_ms in found.items():
+            kind = "rows" if with_rows else "point mass"
+            ratio = time_ms / found["vLLM"]
+            print(f"{vocab_size} {num_requests} {kind} | {name} | {ratio:.2f} | {time_ms:.2f}")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

@@ -110,7 +110,7 @@ def test_count_tokens_is_the_prompts_length(client, service):
         ({"tools": [{"name": "x", "input_schema": {}}]}, "tools are not supported by the chat"),
         ({"thinking": {"type": "enabled", "budget_tokens": 5}}, "thinking is not supported"),
         ({"messages": []}, "messages is empty"),
-        ({"messages": [{"role": "system", "content": "x"}]}, "messages[0].role is 'system'"),
+        ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0].role is 'tool'"),
         (
             {"messages": [{"role": "user", "content": [{"type": "image"}]}]},
             "messages[0].content[0].type is 'image'",

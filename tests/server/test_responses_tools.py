@@ -147,9 +147,10 @@ def test_none_leaves_the_tools_out(service, client):
     assert service.engine.parts.chat_template.shown["tools"] is None
 
 
-def test_encrypted_reasoning_may_be_wanted_where_there_is_none(service, client):
+def test_what_agents_want_of_reasoning_that_is_not_there_changes_nothing(service, client):
     service.reply = lambda prompt: CALL
-    answer = post(client, include=["reasoning.encrypted_content"]).json()
+    fields = {"include": ["reasoning.encrypted_content"], "reasoning": {"summary": "auto"}}
+    answer = post(client, client_metadata={"turn": "1"}, **fields).json()
     assert plain(answer["output"]) == [("add", ARGUMENTS, "completed")]
 
 

@@ -14,6 +14,7 @@ from leeway.server.body import read_json_object
 from leeway.server.errors import json_response
 from leeway.server.fields import FieldRules, read_fields
 from leeway.server.messages_content import read_text, read_turns
+from leeway.server.messages_fields import read_output_form
 from leeway.server.messages_format import MessagesFormat
 from leeway.server.messages_tools import read_messages_tools
 from leeway.server.messages_tools_format import ToolMessagesFormat
@@ -23,18 +24,15 @@ from leeway.server.sampling_fields import check_max_tokens, read_stop
 from leeway.server.schema import MessagesFields, MessagesPrompt
 from leeway.server.service_protocol import ServedParts
 from leeway.server.state import ServerState
-from leeway.server.tool_fields import ToolUse, with_stop
+from leeway.server.tool_fields import ToolUse, only_form, with_stop
 
 MESSAGES_RULES = FieldRules(
     {
         "container": (),
-        "context_management": (),
         "diagnostics": (),
         "mcp_servers": ([],),
-        "output_config": ({},),
         "output_format": (),
         "speed": ("standard",),
-        "thinking": ({"type": "disabled"},),
         "user_profile_id": (),
         "workspace_id": (),
     },
@@ -53,7 +51,7 @@ async def messages(http_request: HTTPRequest) -> ASGIApp:
     order = read_order(state, fields, max_tokens=fields.max_tokens, stop=stop)
     tools = read_messages_tools(parts, fields)
     prompt = await asyncio.to_thread(_prompt, parts, fields, tools)
-    form = None if tools is None else tools.grammar
+    form = only_form(read_output_form(fields), tools)
     order = await with_grammar(state, with_stop(order, tools), form)
     common: dict[str, Any] = {
         "model": order.model,
@@ -74,6 +72,7 @@ async def count_tokens(http_request: HTTPRequest) -> Response:
     fields = read_fields(content, MessagesPrompt, MESSAGES_RULES)
     state.check_model(fields.model)
     tools = read_messages_tools(parts, fields)
+    only_form(read_output_form(fields), tools)
     prompt = await asyncio.to_thread(_prompt, parts, fields, tools)
     return json_response({"input_tokens": len(prompt)})
 

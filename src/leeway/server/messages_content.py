@@ -13,7 +13,7 @@ from leeway.server.schema import (
     MessagesToolUse,
 )
 
-_ROLES = ("user", "assistant")
+_ROLES = ("user", "assistant", "system")
 
 
 def read_turns(raw: dict[str, Any], path: str, *, calls_tools: bool) -> list[dict[str, Any]]:
@@ -30,12 +30,11 @@ def read_turns(raw: dict[str, Any], path: str, *, calls_tools: bool) -> list[dic
     message = convert(raw, MessagesMessage, path)
     if message.role not in _ROLES:
         raise RequestError(
-            f"{path}.role is {message.role!r}; allowed: 'user' or 'assistant' (the system prompt "
-            "is the field system)",
+            f"{path}.role is {message.role!r}; allowed: 'user', 'assistant' or 'system'",
             param=f"{path}.role",
         )
     path = f"{path}.content"
-    if isinstance(message.content, str) or not calls_tools:
+    if isinstance(message.content, str) or not calls_tools or message.role == "system":
         return [{"role": message.role, "content": read_text(message.content, path)}]
     if message.role == "assistant":
         return [_assistant_turn(message.content, path)]

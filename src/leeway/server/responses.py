@@ -43,12 +43,13 @@ RESPONSES_RULES = FieldRules(
         "moderation": (),
         "previous_response_id": (),
         "prompt": (),
-        "reasoning": ({}, {"effort": "none"}),
+        "reasoning": ({}, {"effort": "none"}, {"summary": "auto"}),
         "store": (False,),
         "truncation": ("disabled",),
     },
     frozenset(
         {
+            "client_metadata",
             "prompt_cache_key",
             "prompt_cache_options",
             "prompt_cache_retention",

@@ -133,6 +133,9 @@ class MessagesPrompt(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     system: str | list[dict[str, Any]] = ""
     tools: list[dict[str, Any]] = []
     tool_choice: dict[str, Any] | None = None
+    thinking: dict[str, Any] | None = None
+    output_config: dict[str, Any] | None = None
+    context_management: dict[str, Any] | None = None
 
 
 class MessagesFields(SamplingFields, kw_only=True, forbid_unknown_fields=True):
@@ -144,6 +147,9 @@ class MessagesFields(SamplingFields, kw_only=True, forbid_unknown_fields=True):
     tools: list[dict[str, Any]] = []
     tool_choice: dict[str, Any] | None = None
     stop_sequences: list[str] = []
+    thinking: dict[str, Any] | None = None
+    output_config: dict[str, Any] | None = None
+    context_management: dict[str, Any] | None = None
 
 
 class TokenizeFields(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -250,8 +256,28 @@ class MessagesMessage(msgspec.Struct, forbid_unknown_fields=True):
     content: str | list[dict[str, Any]]
 
 
+class MessagesThinking(msgspec.Struct, forbid_unknown_fields=True):
+    """Whether the model thinks; `display` changes nothing, for no thinking is shown."""
+
+    type: str
+    display: str | None = None
+
+
+class MessagesOutput(msgspec.Struct, forbid_unknown_fields=True):
+    """The form of the answer; `effort` changes nothing."""
+
+    effort: str | None = None
+    format: dict[str, Any] | None = None
+
+
+class MessagesContext(msgspec.Struct, forbid_unknown_fields=True):
+    """What of a long conversation is to be left out."""
+
+    edits: list[dict[str, Any]] = []
+
+
 class MessagesTool(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """One of the tools of such a conversation."""
+    """One of the tools of such a conversation; how its input is streamed is up to the server."""
 
     name: str
     input_schema: dict[str, Any]
@@ -259,6 +285,7 @@ class MessagesTool(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     type: str | None = None
     strict: bool | None = None
     cache_control: dict[str, Any] | None = None
+    eager_input_streaming: bool | None = None
 
 
 class MessagesToolChoice(msgspec.Struct, forbid_unknown_fields=True):

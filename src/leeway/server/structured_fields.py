@@ -46,9 +46,11 @@ def read_text_format(raw: dict[str, Any] | None) -> Grammar | None:
         if name == "verbosity":
             refuse_unless_neutral("text.verbosity", value, ("medium",))
     given = (raw or {}).get("format")
-    if given is None:
-        return None
-    path = "text.format"
+    return None if given is None else read_format(given, "text.format")
+
+
+def read_format(given: object, path: str) -> Grammar | None:
+    """Return the form that a format, with its schema in it, asks for. Raises RequestError."""
     kind = _kind(given, path)
     if kind != "json_schema":
         return _plain(convert(given, ResponseFormat, path), path)

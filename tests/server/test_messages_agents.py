@@ -30,7 +30,7 @@ def test_what_cannot_matter_here_changes_nothing(client, service, fields):
     assert count.json() == {"input_tokens": len(plain.prompt_token_ids)}
 
 
-def test_t12_a_format_is_the_form_of_the_answer(client, service):
+def test_a_format_is_the_form_of_the_answer(client, service):
     ask(client, output_config={"format": FORM, "effort": "low"})
     (request,) = service.requests
     assert request.grammar.kind == "json_schema" and json.loads(request.grammar.text) == SCHEMA
@@ -63,7 +63,7 @@ def test_a_system_message_stands_where_it_was_sent(client, service):
     ],
 )
 @pytest.mark.parametrize("path", [PATH, COUNT])
-def test_t20_what_would_matter_is_refused_by_name(client, path, fields, message):
+def test_what_would_matter_is_refused_by_name(client, path, fields, message):
     least = LEAST if path == PATH else {"messages": MESSAGES}
     response = client.post(path, json={**least, **fields})
     assert response.status_code == 400

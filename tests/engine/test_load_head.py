@@ -10,6 +10,7 @@ from tests.support.tiny_models import write_tiny_gguf
 from leeway.core.config import engine_config
 from leeway.core.errors import ConfigError, LawError, ModelError
 from leeway.core.types import Acceptance
+from leeway.drafters.ngram import NGramDrafter
 from leeway.engine.load import load_engine
 
 GREEDY = {"temperature": 0.0, "max_tokens": 24}
@@ -59,7 +60,7 @@ def test_a_head_is_used_and_named(target, head, tmp_path, how):
     else:
         engine = load(target, head.parents[1], drafter=how)
     ids, receipt = answer(engine)
-    assert engine.parts.drafter.name == receipt.drafter == "mtp"
+    assert engine.parts.drafter.name == receipt.drafter == {"auto": "mtp_ngram"}.get(how, "mtp")
     assert receipt.tally.num_draft_tokens > 0
     assert engine.parts.drafter_settings["name"] == "mine"
     assert engine.parts.drafter_settings["shares_embedding"] is True
@@ -77,6 +78,26 @@ def test_mtp_ngram_drafts_with_head_and_lookup(target, head, tmp_path):
     assert answer(opt, temperature=1.0, seed=1)[1].law == "opt"
     with pytest.raises(ConfigError, match=r"drafter 'mtp_ngram' .* needs a draft head"):
         load(target, tmp_path, drafter="mtp_ngram")
+
+
+@pytest.mark.parametrize(("drafter", "repeats"), [("auto", False), ("mtp_ngram", True)])
+def test_n_grams_draft_under_lossy_laws_only_where_they_are_asked_for(
+    target, head, drafter, repeats, monkeypatch
+):
+    looked_up = []
+    find = NGramDrafter.look_up
+    monkeypatch.setattr(
+        NGramDrafter, "look_up", lambda self, ask: looked_up.append(ask) or find(self, ask)
+    )
+    engine = load(target, head.parents[1], drafter=drafter)
+    _, exact = answer(engine)
+    assert exact.drafter == "mtp_ngram" and looked_up
+    looked_up.clear()
+    lossy = load(
+        target, head.parents[1], drafter=drafter, acceptance=Acceptance("typical", {"delta": 0.3})
+    )
+    assert answer(lossy, temperature=1.0, seed=1)[1].tally.num_draft_tokens > 0
+    assert bool(looked_up) == repeats
 
 
 @pytest.mark.parametrize(
@@ -127,4 +148,4 @@ def test_a_law_that_reads_draft_rows_goes_with_a_head_and_not_without(target, he
         load(target, tmp_path, acceptance=OPT)
     engine = load(target, head.parents[1], acceptance=OPT)
     ids, receipt = answer(engine, temperature=1.0, seed=1)
-    assert receipt.law == "opt" and receipt.drafter == "mtp" and ids
+    assert receipt.law == "opt" and receipt.drafter == "mtp_ngram" and ids

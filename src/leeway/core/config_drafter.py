@@ -13,7 +13,7 @@ from leeway.core.config_values import Origin
 from leeway.core.errors import ConfigError
 
 WITH_HEAD = ("mtp", "mtp_ngram")
-"""Drafters that need a draft head; `auto` takes the first where there is one."""
+"""Drafters that need a draft head."""
 
 TAKERS = {"draft_model": ("draft_model",), "head": (*WITH_HEAD, "auto")}
 """Which drafters a setting goes with; the first is the one it implies."""

@@ -116,7 +116,8 @@ _DRAFTING = (
         "drafter",
         "drafting",
         "Who proposes: mtp (the model's draft head), ngram (looks up the text), mtp_ngram (both), "
-        "draft_model (a second model), none; auto is mtp where there is a head, else ngram.",
+        "draft_model (a second model), none; auto is mtp_ngram where there is a head (under lossy "
+        "laws the head alone), else ngram.",
         read.choice(*DRAFTERS),
         "auto",
         metavar="NAME",

@@ -35,6 +35,7 @@ class DraftAsk:
         step: key of the block's coins.
         keep_raw_probs: whether the law reads rows before temperature and truncation.
         needs_rows: whether the law reads draft rows, so that a point mass would tell it nothing.
+        is_lossy: whether the law may emit other rows than the target's.
         temperature_scale: rows are drawn from at this multiple of the request's temperature.
         end_token_ids: may not be drafted before the request's `min_tokens`.
         grammar: what may be drafted; None leaves all. Asking it changes nothing that is committed.
@@ -49,6 +50,7 @@ class DraftAsk:
     step: int
     keep_raw_probs: bool = False
     needs_rows: bool = False
+    is_lossy: bool = False
     temperature_scale: float = 1.0
     end_token_ids: frozenset[int] = frozenset()
     grammar: GrammarState | None = None

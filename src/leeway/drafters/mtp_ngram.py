@@ -9,7 +9,9 @@ head's can be only where it drafted. The head drafts as few tokens as promise th
 as many as are asked for.
 
 A law that reads draft rows gets the head's drafts only, for it would keep every token of a point
-mass. The head is shown every committed token, whoever drafted it, and catches up when it drafts.
+mass; so does, unless it is asked for, any lossy law, for it keeps more of what n-grams repeat, and
+a small model then walks in circles. The head is shown every committed token, whoever drafted it,
+and catches up when it drafts.
 
 Guarantee: who drafts, and how much, depends on committed tokens and on what became of earlier
 blocks, never on a token about to be judged, so every law keeps its documented rows;
@@ -81,7 +83,13 @@ class MTPNGramDrafter(MTPDrafter):
     name = "mtp_ngram"
 
     def __init__(
-        self, head: DraftHead, vocab_size: int, *, ngram_cost: float, head_cost: float
+        self,
+        head: DraftHead,
+        vocab_size: int,
+        *,
+        ngram_cost: float,
+        head_cost: float,
+        lossy_ngrams: bool = True,
     ) -> None:
         """Take a head made for the target, and what draft tokens cost.
 
@@ -90,10 +98,12 @@ class MTPNGramDrafter(MTPDrafter):
             vocab_size: of the target.
             ngram_cost: what a token of an n-gram's draft adds to a verify step, in plain steps.
             head_cost: likewise for a token that the head drafts.
+            lossy_ngrams: whether n-grams draft under lossy laws too.
         """
         super().__init__(head, vocab_size)
         self._ngrams = NGramDrafter()
         self._costs = ngram_cost, head_cost
+        self._lossy_ngrams = lossy_ngrams
         self._pasts: dict[str, _Past] = {}
 
     def propose(self, asks: Sequence[DraftAsk]) -> list[Draft]:
@@ -129,7 +139,8 @@ class MTPNGramDrafter(MTPDrafter):
         has_head = ask.request_id not in self._given_up
         values = list(promises(repeat(past.rate(HEAD), ask.num_draft_tokens), head_cost))
         best = max(values) if has_head else 1.0  # a step without a draft
-        match = None if ask.needs_rows else self._ngrams.look_up(ask)
+        head_only = ask.needs_rows or (ask.is_lossy and not self._lossy_ngrams)
+        match = None if head_only else self._ngrams.look_up(ask)
         if match is not None:
             past.guesses[match.size] = match.token_ids
             *_, value = promises(repeat(past.rate(match.size), len(match.token_ids)), ngram_cost)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 
+from leeway.acceptance.base import Guarantee
 from leeway.core.errors import LeewayError
 from leeway.core.types import Draft
 from leeway.drafters.base import DraftAsk, Drafter
@@ -38,6 +39,7 @@ def draft_blocks(drafter: Drafter, plan: Plan, temperature_scale: float) -> list
             end_token_ids=one.end_token_ids,
             grammar=one.grammar,
             needs_rows=one.law.info.needs_draft_rows,
+            is_lossy=one.law.info.guarantee is Guarantee.NONE,
             temperature_scale=temperature_scale,
         )
         for one, budget in zip(plan.decoding, plan.budgets, strict=True)

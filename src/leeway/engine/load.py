@@ -33,8 +33,9 @@ from leeway.text.tokenizer import Tokenizer
 
 OnProgress = Callable[[str, int, int], None]
 
-AUTO_WITH_HEAD = MTPDrafter.name
-"""The drafter that `auto` is where the model has a head; the other choice is `mtp_ngram`."""
+AUTO_WITH_HEAD = MTPNGramDrafter.name
+"""The drafter that `auto` is where the model has a head; its n-grams then draft under exact laws
+only."""
 
 
 def load_engine(config: EngineConfig, on_progress: OnProgress | None = None) -> Engine:
@@ -144,7 +145,13 @@ def build_drafter(  # noqa: PLR0917
             return MTPDrafter(head, target.vocab_size)
         ngram_cost, given = USUAL_COSTS[NGramDrafter.name], config.draft_cost
         head_cost = USUAL_COSTS[MTPDrafter.name] if given is None else given
-        return MTPNGramDrafter(head, target.vocab_size, ngram_cost=ngram_cost, head_cost=head_cost)
+        return MTPNGramDrafter(
+            head,
+            target.vocab_size,
+            ngram_cost=ngram_cost,
+            head_cost=head_cost,
+            lossy_ngrams=config.drafter != "auto",
+        )
     if config.drafter in {"ngram", "auto"}:
         return NGramDrafter()
     if config.draft_model is None:

@@ -148,7 +148,7 @@ def test_the_default_configuration_loads(smollm2_path):
     engine = load_engine(engine_config(model=str(smollm2_path), kv_memory="256MiB"))
     assert engine.law.info.name == "rejection"
     has_head = find_head(open_model(str(smollm2_path))) is not None
-    assert engine.parts.drafter.name == ("mtp" if has_head else "ngram")
+    assert engine.parts.drafter.name == ("mtp_ngram" if has_head else "ngram")
 
 
 def test_t17_t18_lack_of_room_and_shared_beginnings_change_no_token(smollm2_path):

@@ -53,7 +53,8 @@ class PluginSettings:
         acceptance: the configured law as asked for.
         law: the same, built.
         ceiling: laws that a request may choose.
-        hard_support: no law emits a token that the target's row gives nothing.
+        hard_support: no law emits a token that the target's row gives nothing; None is true except
+            for laws that read raw rows, which are asked for to do just that.
         meter_every: the loss meter reads every so many verify steps; 0 is off.
         drafts: how the server drafts.
         seed: the server's own seed, for requests that bring none.
@@ -62,7 +63,7 @@ class PluginSettings:
     acceptance: Acceptance
     law: Law
     ceiling: LawCeiling
-    hard_support: bool
+    hard_support: bool | None
     meter_every: int
     drafts: Drafts
     seed: int
@@ -123,7 +124,7 @@ def build_settings(
                 param=name,
             )
     support = config.values["hard_support"]
-    hard_support = bool(support.value) if support.is_given else True
+    hard_support = bool(support.value) if support.is_given else None
     law = _build(
         config.acceptance.law, tuple(sorted(config.acceptance.options.items())), hard_support
     )
@@ -172,9 +173,12 @@ def describe_drafts(speculative: Any) -> Drafts:  # noqa: ANN401
 
 
 @lru_cache(maxsize=1024)
-def _build(name: str, options: tuple[tuple[str, LawOption], ...], hard_support: bool) -> Law:
+def _build(
+    name: str, options: tuple[tuple[str, LawOption], ...], hard_support: bool | None
+) -> Law:
     law = build_law(Acceptance(name, dict(options)))
-    return limit_law(law, Limits(hard_support=hard_support))
+    is_hard = not law.reads_raw_rows if hard_support is None else hard_support
+    return limit_law(law, Limits(hard_support=is_hard))
 
 
 def _check_rows(law: Law, drafts: Drafts) -> None:

@@ -65,6 +65,8 @@ def test_an_unknown_name_in_the_configuration_names_its_origin():
 
 def test_another_server_says_how_its_own_operators_and_clients_write_it():
     made = ceiling(param="leeway_law", setting="allow_laws in --additional-config:")
-    with pytest.raises(LawNotAllowedError, match="allow_laws in --additional-config: typical") as at:
+    with pytest.raises(
+        LawNotAllowedError, match="allow_laws in --additional-config: typical"
+    ) as at:
         made.check("typical")
     assert at.value.param == "leeway_law"

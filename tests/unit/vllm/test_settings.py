@@ -34,6 +34,12 @@ def test_masked_tokens_stay_masked_unless_switched_off():
     assert settings({**given, "hard_support": False}).law.info.may_leave_support
 
 
+def test_raw_rows_are_asked_for_to_leave_the_truncated_row():
+    given = {"law": "typical", "delta": 0.2, "rows": "raw"}
+    assert settings(given).law.info.may_leave_support
+    assert not settings({**given, "hard_support": True}).law.info.may_leave_support
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import httpx2
 import pytest
 
 from leeway.core.types import Request, SamplingParams
 from leeway.engine.service import EngineService
+from tests.server import soak
 from tests.server.conftest import live_server, wait_until_ready
+from tests.server.soak_requests import Said, make_orders, whole
+from tests.server.soak_server import table_engine
 from tests.support.loaded_engine import DRAFTERS, LAWS, alone, check_books, engine_of
 
 NUM_CLIENTS, NUM_ROUNDS = 8, 9
@@ -74,3 +79,60 @@ def test_t15_t17_t18_eight_clients_get_their_own_answers_and_leave_nothing(draft
     assert sum(tally.num_preemptions for tally in tallies) > 0
     assert sum(tally.num_cached_tokens for tally in tallies) > 0
     check_books(engine)
+
+
+def test_the_soak_that_takes_minutes_finds_nothing_wrong_in_a_moment():
+    figures = soak.soak(0.5, num_orders=20)
+    assert figures.is_good, figures.to_dict()
+    assert figures.requests["answered"] == figures.compared["answers"] > 0
+    assert figures.tokens > 0 and figures.server["leeway_generation_tokens_total"] > 0
+    assert {*figures.resident_mib} == {"start", "middle", "end", "most"}
+
+
+GOOD = soak.Figures(
+    "table",
+    1.0,
+    8,
+    tokens=1,
+    compared={"answers": 1, "greedy": 1, "different": 0},
+    resident_mib={"start": 50.0, "middle": 100.0, "end": 104.0, "most": 104.0},
+    caches=[{"blocks": 2, "lost": 0}],
+)
+
+
+@pytest.mark.parametrize(
+    ("fault", "is_good"),
+    [
+        ({}, True),
+        ({"num_errors": 1}, False),
+        ({"compared": {"answers": 1, "greedy": 0, "different": 1}}, False),
+        ({"caches": [{"blocks": 2, "lost": 0}, {"blocks": 2, "lost": 1}]}, False),
+        ({"caches": []}, False),
+        ({"resident_mib": {"start": 50.0, "middle": 100.0, "end": 106.0}}, False),
+        ({"tokens": 0}, False),
+    ],
+    ids=["good", "error", "different", "lost", "unseen", "growing", "silent"],
+)
+def test_what_makes_a_soak_bad(fault, is_good):
+    assert replace(GOOD, **fault).is_good is is_good
+
+
+def test_a_client_of_the_soak_sees_answers_that_differ():
+    service = EngineService(table_engine)
+    service.start()
+    wait_until_ready(service)
+    orders = make_orders(["abcdabcd"], "[a-c]{2}", 12, 20)
+    with live_server(service, allow_laws=("all",)) as url:
+        with httpx2.Client(base_url=url) as http:
+            expected = [(order, whole(http, order)) for order in orders]
+        wrong = [(order, Said(("x",), said.num_tokens)) for order, said in expected]
+        seen = soak.Client(url, 1, wrong).run(time.monotonic())
+        service.stop()
+    assert len(seen.different) == seen.answered > 0 and seen.errors == []
+
+
+def test_percentiles_are_of_the_nearest_rank():
+    assert soak.percentiles([]) == {}
+    assert soak.percentiles([3.0]) == {"p50": 3.0, "p90": 3.0, "p99": 3.0, "most": 3.0}
+    values = [float(value) for value in range(200, 0, -1)]
+    assert soak.percentiles(values) == {"p50": 100.0, "p90": 180.0, "p99": 198.0, "most": 200.0}

@@ -171,7 +171,8 @@ def test_t15_a_hundred_cancellations_leave_nothing_and_disturb_nobody(drafter):
     engine.add(ask(SYSTEM, "kept", max_tokens=40, seed=2))
     deltas, reasons = [], []
     for index in range(100):
-        engine.add(ask(SYSTEM[: 1 + index % 11], f"c{index}", max_tokens=30, seed=index))
+        one = ask(SYSTEM[: 1 + index % 11], f"c{index}", max_tokens=30, seed=index)
+        engine.add(replace(one, acceptance=LAWS[index % len(LAWS)]))
         for _ in range(index % 4):
             deltas += [delta for delta in engine.step() if delta.request_id == "kept"]
         last = engine.cancel(f"c{index}")

@@ -36,6 +36,7 @@ from leeway.cli.call import Call, Screen, to_json
 from leeway.core.config import Config, KVCacheName
 from leeway.core.config_settings import KV_CACHES
 from leeway.core.errors import ConfigError, did_you_mean
+from leeway.core.files import only_writer
 from leeway.core.types import SamplingParams
 
 _DEFAULT_CONTEXTS = "512,1K,2K,4K,8K"
@@ -72,8 +73,9 @@ def run_ladder(
     found: Found = {}
     is_interrupted = False
     try:
-        for kv_cache in caches:
-            climb.measure(kv_cache, lengths, found, is_given=contexts is not None)
+        with only_writer(asked.out):
+            for kv_cache in caches:
+                climb.measure(kv_cache, lengths, found, is_given=contexts is not None)
     except KeyboardInterrupt:
         is_interrupted = True
         screen.note(

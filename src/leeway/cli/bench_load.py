@@ -73,6 +73,7 @@ def load(
     from leeway.bench.workload import read_sources
     from leeway.cli.bench_load_run import measure, read_levels, server
     from leeway.cli.loading import check_early
+    from leeway.core.files import only_writer
 
     if concurrency is None and request_rate is None:
         concurrency = DEFAULT_CLIENTS
@@ -81,15 +82,6 @@ def load(
     sources = (SOURCES if prompts is None else read_sources(prompts))[:limit]
     sampling = replace(config.sampling, seed=None, ignore_eos=ignore_eos)
     plan = LoadPlan(sources, sampling, num_requests, load_seed)
-    if out is not None:
-        _make_folder(out)
-    with server(call, config, url, screen) as (spec, facts):
+    with only_writer(out), server(call, config, url, screen) as (spec, facts):
         identity = facts | plan.facts() | {"machine": machine_facts()}
         return measure(spec, plan, levels, identity, out=out, screen=screen, command=call.command)
-
-
-def _make_folder(path: Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as reason:
-        raise ConfigError(f"--out {str(path)!r} cannot be made: {reason.strerror}") from None

@@ -29,7 +29,7 @@ from leeway.cli.bench_table import print_tables
 from leeway.cli.call import Call, Screen, to_json
 from leeway.cli.loading import names_of, naming_origins, progress
 from leeway.core.config import Config
-from leeway.core.errors import ConfigError
+from leeway.core.files import only_writer
 from leeway.core.types import SamplingParams
 from leeway.sampling.params import check_sampling
 
@@ -106,27 +106,27 @@ def measure_all(
     arms = loaded.arms if arms is None else arms
     names = [arm.spec.name for arm in arms]
     identity = identity_of(arms, plan, loaded.model_sha256, loaded.drafters)
-    windows: list[Window] = []
-    if out is not None:
-        windows = resume(out, identity, names)
-        _make_folder(out)
-    asked = set(plan.blocks())
-    windows = [window for window in windows if window.block in asked]
     said = _Said(screen, time.monotonic())
+    windows: list[Window] = []
     is_interrupted = False
-    try:
-        measured = measure(
-            arms,
-            plan,
-            identity,
-            folder=out,
-            done=windows,
-            on_block=said.block,
-            command=command,
-        )
-        windows.extend(measured)
-    except KeyboardInterrupt:
-        is_interrupted = True
+    with only_writer(out):
+        if out is not None:
+            windows = resume(out, identity, names)
+        asked = set(plan.blocks())
+        windows = [window for window in windows if window.block in asked]
+        try:
+            measured = measure(
+                arms,
+                plan,
+                identity,
+                folder=out,
+                done=windows,
+                on_block=said.block,
+                command=command,
+            )
+            windows.extend(measured)
+        except KeyboardInterrupt:
+            is_interrupted = True
     kept = whole_blocks(windows, names)
     if is_interrupted:
         screen.note(
@@ -204,10 +204,3 @@ def _duration(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min"
-
-
-def _make_folder(path: Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as reason:
-        raise ConfigError(f"--out {str(path)!r} cannot be made: {reason.strerror}") from None

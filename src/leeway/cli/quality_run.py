@@ -21,6 +21,7 @@ from leeway.cli.quality_options import Asked
 from leeway.cli.quality_print import print_scored
 from leeway.core.config import Config
 from leeway.core.errors import ConfigError
+from leeway.core.files import only_writer
 from leeway.quality.arms import AnsweringArm, EngineArm, ServerArm
 from leeway.quality.asks import conversations_of, prompts_of, subset
 from leeway.quality.identity import identity_of_run
@@ -74,7 +75,7 @@ def run_suite(call: Call, texts: Sequence[str], asked: Asked) -> int:
         sandbox=sandbox,
         num_scorers=read_machine().usable_threads,
     )
-    with _ready(specs, _Ready([], plan, data), config, screen) as ready:
+    with _ready(specs, _Ready([], plan, data), config, screen) as ready, only_writer(asked.out):
         return _run(ready, config, asked, screen, call.command)
 
 

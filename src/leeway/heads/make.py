@@ -25,7 +25,7 @@ import torch
 
 from leeway.core.config import EngineConfig, default_cache_dir
 from leeway.core.errors import ConfigError
-from leeway.core.files import write_whole
+from leeway.core.files import only_writer, write_whole
 from leeway.engine.engine import Engine
 from leeway.engine.load import load_engine
 from leeway.heads.batches import HELD_OUT, pack, packed_rows, split
@@ -98,6 +98,11 @@ def make_head(
     _check_out(plan.out)
     _check_prompt_files(plan)
     target = open_model(plan.model, cache_dir=plan.cache_dir, on_progress=on_fetch)
+    with only_writer(plan.work, "--work"):
+        return _make(plan, target, on_progress)
+
+
+def _make(plan: Plan, target: ModelFiles, on_progress: OnProgress) -> Report:
     _take_work_folder(plan.work, target)
     if num_stored(plan.work) < plan.num_answer_positions:
         _collect(plan, on_progress)
@@ -185,17 +190,11 @@ def _check_prompt_files(plan: Plan) -> None:
 
 
 def _take_work_folder(work: Path, target: ModelFiles) -> None:
-    """Make the folder, or see that it is this model's: states of two models must not mix.
+    """See that the folder is new or this model's: states of two models must not mix.
 
     Raises:
-        ConfigError: it belongs to another model, or cannot be made.
+        ConfigError: it belongs to another model.
     """
-    try:
-        work.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(
-            f"work folder {str(work)!r} cannot be made: {error.strerror}; name another with --work"
-        ) from None
     path = work / "target.json"
     own = {"name": target.name, "sha256": target.sha256()}
     if not path.exists():

@@ -97,6 +97,28 @@ def test_t06_t18_nothing_behind_an_end_token_is_cached(drafter):
     assert num_discarded > 0 or drafter == "none"
 
 
+@pytest.mark.parametrize("acceptance", LAWS, ids=lambda one: one.law)
+@pytest.mark.parametrize("drafter", DRAFTERS)
+def test_t05_t18_nothing_behind_a_stop_string_is_cached(drafter, acceptance):
+    """A token is a letter: what completed the string is text of the answer, what follows is not."""
+    engine = engine_of(drafter, acceptance, num_speculative_tokens=5)
+    texts, num_discarded = [], 0
+    for seed in range(12):
+        prompt = (0, 3, 3, 2, 0, 1, 3, 2, 0)
+        request = turn(f"r{seed}", prompt, seed=seed, max_tokens=40, stop=("c", "bd"))
+        deltas = run_all(engine, request)[request.request_id]
+        texts.append((*prompt, *token_ids(deltas)[:-1]))
+        num_discarded += deltas[-1].receipt.tally.num_discarded_tokens
+        check_contents(engine, *texts)
+        again = turn("again", texts[-1], seed=seed, max_tokens=6)
+        answer = serve(engine, again)["again"]
+        cold = alone(drafter, again, acceptance=acceptance, num_speculative_tokens=5)
+        assert answer == cold
+        texts.append((*texts[-1], *answer.token_ids[:-1]))
+        check_contents(engine, *texts)
+    assert num_discarded > 0 or drafter in {"none", "ngram"} or acceptance.law == "greedy_match"
+
+
 @pytest.mark.parametrize("num_steps", range(1, 7))
 @pytest.mark.parametrize("drafter", DRAFTERS)
 def test_t15_t18_a_cancelled_request_leaves_only_what_it_had_committed(drafter, num_steps):

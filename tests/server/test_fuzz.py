@@ -3,6 +3,8 @@
 The engine is the real one over a table. Examples are the same in every run.
 """
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 from leeway.backends.tabular import random_table
 from leeway.server.fields import OPENAI
+from leeway.server.limit_fields import LIMIT_FIELDS
 from leeway.server.messages import MESSAGES_RULES
 from leeway.server.responses import RESPONSES_RULES
 from leeway.server.schema import (
@@ -22,6 +25,7 @@ from leeway.server.schema import (
     TokenizeFields,
 )
 from leeway.server.tokenize import TOKENIZE_RULES
+from leeway.text.chat_template import ChatTemplate
 from tests.server.conftest import table_client
 from tests.support.tabular_engine import make_engine
 
@@ -77,11 +81,17 @@ PLAUSIBLE = {
     "speculative": st.fixed_dictionaries(
         {},
         optional={
-            "law": st.sampled_from(["rejection", "block", "typical", "opt", "tv_budget", "x"]),
+            "law": st.sampled_from(
+                ["rejection", "block", "typical", "opt", "tv_budget", "greedy_match", "x"]
+            ),
             "num_speculative_tokens": st.integers(-1, 5),
             "delta": NUMBERS,
             "options": VALUES,
             "metrics": st.sampled_from(["summary", "detailed", "x"]),
+            "tv_budget": NUMBERS | st.floats(0, 2),
+            "exact_prefix": NUMBERS,
+            "hard_support": st.booleans() | NUMBERS,
+            "phase": st.sampled_from(["all", "reasoning", "x"]) | VALUES,
         },
     ),
     "guided_json": SCHEMAS,
@@ -113,6 +123,8 @@ PLAUSIBLE = {
     "temperature": st.floats(-1, 3) | st.just(1e-6),
     "max_tokens": st.integers(-1, 70),
     "stop_token_ids": st.lists(st.integers(-1, 6), max_size=6),
+    "continue_final_message": st.booleans(),
+    "add_generation_prompt": st.booleans(),
 }
 
 
@@ -182,3 +194,116 @@ def test_t20_bytes_that_are_no_request_are_refused(client, path):
         assert client.post(path, content=raw, headers=JSON).status_code == 400
 
     check()
+
+
+LAWS = st.sampled_from(
+    [
+        {"law": "ensemble", "weight": 0.1},
+        {"law": "ensemble", "weight": 0.5, "verifier": "block"},
+        {"law": "tokenv3", "alpha": 0.5},
+        {"law": "opt", "alpha": 0.2},
+        {"law": "rejection"},
+        {"law": "greedy_match"},
+    ]
+)
+LIMITS = st.fixed_dictionaries(
+    {},
+    optional={
+        "tv_budget": st.sampled_from([0, 0.1, 1, 5, 1e9, 1e10, -0.0, -1, True, "0.1", None]),
+        "exact_prefix": st.sampled_from([0, 1, 7, 10**9, 10**10, -1, 0.5, True, "1", None]),
+        "hard_support": st.sampled_from([True, False, 1, "true", None]),
+        "phase": st.sampled_from(["all", "reasoning", "Reasoning", "", 0, ["all"], None]),
+        "num_speculative_tokens": st.integers(0, 3),
+    },
+)
+
+
+def test_t20_t22_no_limit_is_a_failure_of_the_server(table):
+    """And what a request names holds, in an answer that is given."""
+    statuses, spent = set(), []
+
+    @settings(
+        max_examples=150,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(LAWS, LIMITS, st.sampled_from([0, 0.7, 1]), st.booleans())
+    def check(law, limits, temperature, is_truncated):
+        speculative = {**law, **limits}
+        body = {"prompt": "ab", "max_tokens": 12, "temperature": temperature, "seed": 1}
+        body |= {"ignore_eos": True, "top_k": 2 if is_truncated else 0}
+        body["speculative"] = speculative
+        response = table.post("/v1/completions", content=msgspec.json.encode(body), headers=JSON)
+        statuses.add(response.status_code)
+        assert response.status_code in (200, 400, 403), (body, response.text)
+        if response.status_code != 200:
+            param = response.json()["error"]["param"]
+            assert param == "law" or param.startswith("speculative"), response.text
+            return
+        said = response.json()["metrics"]["speculative_decoding"]["limits"]
+        named = {name: speculative.get(name) for name in LIMIT_FIELDS}
+        for name, value in named.items():
+            if value is not None:
+                assert said is None or said[name] == value, (body, said)
+        if said is not None and said["tv_budget"] is not None and said["tv_spent"]:
+            assert said["tv_spent"] <= said["tv_budget"]
+            spent.append(said["tv_spent"])
+
+    check()
+    assert {200, 400} <= statuses and spent
+
+
+TEMPLATES = {
+    "plain": "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}",
+    "picky": "{% if messages[0].role != 'user' %}{{ raise_exception('user first') }}{% endif %}"
+    "{{ messages[0].content }}",
+    "trimming": "{% for m in messages %}{{ m.role + ':' + m.content | trim }}{% endfor %}"
+    "{% if add_generation_prompt %}assistant:{% endif %}",
+    "indexing": "{{ messages[-1]['content'].split('b')[1] }}{{ messages[3].role }}",
+    "counting": "{{ 'a' * (messages | length) }}{{ 1 / (messages | length - 1) }}",
+    "reaching": "{{ messages.__class__.__mro__[1].__subclasses__() }}",
+    "changing": "{{ messages.append(messages[0]) }}",
+    "calling": "{{ messages[0].content(1) }}",
+    "undefined": "{{ nothing.at.all }}",
+    "broken": "{% for m in messages %}",
+    "filters": "{{ messages | tojson }}{{ messages[0].content | int + 1 }}",
+    "reasoning": "{{ messages[-1].content.split('</think>')[-1].lstrip('a') }}<think>",
+}
+TEMPLATED = {
+    "/v1/chat/completions": {"max_tokens": 4},
+    "/v1/messages": {"max_tokens": 4},
+    "/v1/messages/count_tokens": {},
+    "/tokenize": {},
+}
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_t20_no_template_is_a_failure_of_the_server(name):
+    """Whatever a model file's template does with what people write: an answer or a refusal."""
+
+    def load():
+        engine = make_engine(random_table(5, 1, seed=1), drafter="ngram", context_len=60)
+        tokenizer = engine.parts.tokenizer
+        engine.parts = replace(engine.parts, chat_template=ChatTemplate(TEMPLATES[name], tokenizer))
+        return engine
+
+    with table_client(load) as client:
+
+        @settings(
+            max_examples=40,
+            deadline=None,
+            derandomize=True,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(CONVERSATIONS, st.sampled_from(sorted(TEMPLATED)), st.booleans())
+        def check(messages, path, continues):
+            body = {"messages": messages, **TEMPLATED[path]}
+            if path == "/v1/chat/completions":
+                body["continue_final_message"] = continues
+            response = client.post(path, content=msgspec.json.encode(body), headers=JSON)
+            assert response.status_code in (200, 400), (body, response.text)
+
+        check()

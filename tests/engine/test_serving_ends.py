@@ -190,12 +190,50 @@ def test_t21_a_loop_ends_with_the_budget(law, drafter):
     assert deltas[-1].finish_reason is FinishReason.LENGTH
 
 
-def test_t21_a_row_that_is_no_number_is_an_error_of_its_own_request():
+WITHOUT_3 = {3: -100.0}
+"""Keeps an answer away from the rows that are no numbers."""
+
+
+@every_law
+def test_t21_a_row_that_is_no_number_is_an_error_of_its_own_request(law, drafter):
     table = {**TABLE, (3,): np.full(4, np.nan)}
-    engine = make_engine(table, drafter="ngram")
-    broken = Request("broken", (0, 3), SamplingParams(max_tokens=3, seed=1))
-    fine = Request("fine", (0,), SamplingParams(max_tokens=1, seed=1))
-    deltas = run_all(engine, broken, fine)
-    assert isinstance(deltas["broken"][-1].error, BackendError)
-    assert deltas["broken"][-1].finish_reason is FinishReason.ERROR
-    assert deltas["fine"][-1].finish_reason is FinishReason.LENGTH
+    fields = {"max_tokens": 12, "logit_bias": WITHOUT_3}
+    fine = [
+        Request(f"fine{seed}", (0, 1, 2, 0, 1, 2, 0), SamplingParams(seed=seed, **fields))
+        for seed in range(3)
+    ]
+    broken = [
+        Request("at once", (0, 1, 3), SamplingParams(max_tokens=3, seed=1)),
+        Request("later", (0, 1, 2, 0), SamplingParams(max_tokens=60, seed=1)),
+    ]
+    engine = serve(law, drafter, table, DRAFT_TABLE)
+    found = run_all(engine, *fine[:2], *broken, fine[2])
+    for one in broken:
+        *_, last = found[one.request_id]
+        assert isinstance(last.error, BackendError) and "not finite" in last.error.message
+        assert last.finish_reason is FinishReason.ERROR
+        last.receipt.tally.check()
+    assert token_ids(found["at once"]) == () != token_ids(found["later"])
+    for one in fine:
+        assert found[one.request_id][-1].finish_reason is FinishReason.LENGTH
+        alone = run_all(serve(law, drafter, table, DRAFT_TABLE), one)[one.request_id]
+        assert token_ids(found[one.request_id]) == token_ids(alone)
+    assert engine.parts.backend.num_open() == 0 and not engine.has_work
+
+
+@pytest.mark.parametrize(
+    "law", [law for law, drafter in SERVED if drafter == "mtp"], ids=case_label
+)
+def test_t21_a_draft_row_that_is_no_number_costs_drafts_only(law):
+    draft_table = {**DRAFT_TABLE, (3,): np.full(4, np.nan)}
+    engine = serve(law, "draft_model", TABLE, draft_table)
+    demotions = set()
+    for seed in range(6):
+        params = SamplingParams(seed=seed, max_tokens=30, temperature=seed % 2)
+        deltas = run_all(engine, Request(f"{seed}", (0, 1, 2, 0), params))[f"{seed}"]
+        assert len(token_ids(deltas)) == 30 and deltas[-1].error is None
+        demotions.add(deltas[-1].receipt.demotion)
+        if params.temperature == 0:
+            plain = run_all(make_engine(TABLE), Request("p", (0, 1, 2, 0), params))["p"]
+            assert token_ids(deltas) == token_ids(plain)
+    assert "drafter_failed" in demotions

@@ -85,13 +85,7 @@ def verify_many(  # noqa: PLR0917
     Raises:
         LawError: the law reads draft rows, and there are none.
     """
-    if law.info.needs_draft_rows and rows.draft_probs is None:
-        raise LawError(
-            f"law {law.info.name!r} reads the rows that drafts are drawn from, and these drafts "
-            "have none (n-gram or greedy drafting); use a drafter that samples and keeps its rows, "
-            "or a law that can do without them (`leeway laws` shows which)",
-            param="law",
-        )
+    _check_rows(law, rows)
     xp = namespace(draft_columns)
     columns = xp.astype(draft_columns, xp.int64, copy=False)
     if 0 in accept_uniforms.shape or columns.shape[0] == 0:
@@ -188,3 +182,13 @@ def _bonus_columns(law: Law, target_probs: Array, coins: Array) -> Array:
     if law.info.guarantee is Guarantee.EXACT_GREEDY:
         return most_likely(target_probs)
     return draw_many(target_probs, coins)
+
+
+def _check_rows(law: Law, rows: RowPair) -> None:
+    if law.info.needs_draft_rows and rows.draft_probs is None:
+        raise LawError(
+            f"law {law.info.name!r} reads the rows that drafts are drawn from, and these drafts "
+            "have none (n-gram or greedy drafting); use a drafter that samples and keeps its rows, "
+            "or a law that can do without them (`leeway laws` shows which)",
+            param="law",
+        )

@@ -14,7 +14,7 @@ PROMPT = [10, 45, 45, 12, 45, 45, 12, 45]
 PROMPTS = [PROMPT, [30, 31, 32, 33, 30, 31, 32], [77, 5, 77, 5, 77], [200, 150, 99, 200, 150]]
 NUM_DRAWS = 20_000
 TOP_K = 5
-SAMPLED = {"temperature": 0.9, "top_k": TOP_K, "max_tokens": 2, "ignore_eos": True}
+SAMPLED = {"temperature": 0.9, "top_k": TOP_K, "max_tokens": 5, "ignore_eos": True}
 DRAFTERS = ["ngram", "greedy", "probabilistic"]
 EXACT = {"law": "rejection", "allow_laws": "all"}
 
@@ -126,9 +126,9 @@ def test_a_lossy_law_is_seen_to_leave_the_target(run, target_rows):
 
 
 def assert_follows(pairs, expected):
-    """Assert that drawn pairs follow these probabilities; rare pairs are judged as one."""
+    """Assert that first pairs of tokens follow these; rare ones are judged as one."""
     counts = {}
-    for one, two in map(tuple, pairs):
+    for one, two, *_ in pairs:
         counts[one, two] = counts.get((one, two), 0) + 1
     total = len(pairs)
     assert math.isclose(sum(expected.values()), 1, abs_tol=1e-6)

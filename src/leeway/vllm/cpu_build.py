@@ -1,4 +1,4 @@
-"""A function that vLLM's CPU build computes wrongly, computed with plain torch.
+"""What vLLM's CPU build computes wrongly, computed with plain torch.
 
 `expand_batch_to_tokens` spreads each request's temperature, top-k and top-p over its draft rows by
 a Triton kernel, and the CPU build's stand-in for that kernel drops what it computes: sampled
@@ -7,6 +7,10 @@ rows are made before any law reads them, so the laws cannot do without this.
 """
 
 from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -30,3 +34,16 @@ def expand_batch_to_tokens(
     counts = torch.diff(cu_num_tokens, prepend=cu_num_tokens.new_zeros(1)).to(torch.int64)
     values = torch.where(x == replace_from, torch.full_like(x, replace_to), x)
     return torch.repeat_interleave(values, counts, output_size=num_tokens)
+
+
+def unless_empty(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """Return vLLM's `apply_sampling_constraints` for steps in which nothing was drafted as well.
+
+    With top-k it looks for the largest k among no rows at all, and fails.
+    """
+
+    @functools.wraps(original)
+    def constrained(logits: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:  # noqa: ANN401
+        return original(logits, *args, **kwargs) if logits.shape[0] else logits
+
+    return constrained

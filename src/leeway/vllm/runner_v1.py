@@ -23,7 +23,7 @@ from vllm.platforms import current_platform
 from vllm.sampling_params import SamplingParams, SamplingType
 
 from leeway.core.errors import ConfigError
-from leeway.vllm.cpu_build import expand_batch_to_tokens
+from leeway.vllm.cpu_build import expand_batch_to_tokens, unless_empty
 from leeway.vllm.publish import Publisher, folder_of
 from leeway.vllm.replaced import Replaced, Wish
 from leeway.vllm.settings import PluginSettings
@@ -83,6 +83,9 @@ def _engage(config: Any, settings: PluginSettings, device: torch.device) -> None
     _replace(GPUModelRunner, "_sample", replaced.sample)
     if current_platform.is_cpu():
         sampler_module.expand_batch_to_tokens = expand_batch_to_tokens
+        sampler_module.apply_sampling_constraints = unless_empty(
+            sampler_module.apply_sampling_constraints
+        )
     log.info(
         "[leeway] law %s engaged on %s; the self-check found its closed form",
         settings.law.info.name,

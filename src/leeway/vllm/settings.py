@@ -173,9 +173,7 @@ def describe_drafts(speculative: Any) -> Drafts:  # noqa: ANN401
 
 
 @lru_cache(maxsize=1024)
-def _build(
-    name: str, options: tuple[tuple[str, LawOption], ...], hard_support: bool | None
-) -> Law:
+def _build(name: str, options: tuple[tuple[str, LawOption], ...], hard_support: bool | None) -> Law:
     law = build_law(Acceptance(name, dict(options)))
     is_hard = not law.reads_raw_rows if hard_support is None else hard_support
     return limit_law(law, Limits(hard_support=is_hard))

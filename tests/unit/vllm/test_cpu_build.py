@@ -2,7 +2,7 @@
 
 import torch
 
-from leeway.vllm.cpu_build import expand_batch_to_tokens
+from leeway.vllm.cpu_build import expand_batch_to_tokens, unless_empty
 
 
 def test_each_value_as_often_as_its_request_has_rows():
@@ -22,3 +22,9 @@ def test_a_value_that_stands_for_another():
 def test_whole_numbers_stay_whole():
     top_k = torch.tensor([5, 50], dtype=torch.int32)
     assert expand_batch_to_tokens(top_k, torch.tensor([1, 2]), 2).dtype == torch.int32
+
+
+def test_a_step_without_rows_is_not_constrained():
+    constrained = unless_empty(lambda logits, top_k: logits + top_k.max())
+    assert constrained(torch.zeros(0, 4), torch.zeros(0)).shape == (0, 4)
+    assert constrained(torch.zeros(1, 1), torch.tensor([3.0])).tolist() == [[3.0]]

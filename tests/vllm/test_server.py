@@ -11,7 +11,12 @@ import urllib.request
 import pytest
 from tests.vllm.conftest import MAX_MODEL_LEN, environment
 
-NGRAM = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3}
+NGRAM = {
+    "method": "ngram",
+    "num_speculative_tokens": 3,
+    "prompt_lookup_max": 3,
+    "prompt_lookup_min": 1,
+}
 START_S = 200
 
 

@@ -139,19 +139,7 @@ def build_drafter(  # noqa: PLR0917
     if config.drafter == "none":
         return NoDrafter()
     if head_files is not None:
-        name = AUTO_WITH_HEAD if config.drafter == "auto" else config.drafter
-        head = _head(head_files, files, target, config)
-        if name == MTPDrafter.name:
-            return MTPDrafter(head, target.vocab_size)
-        ngram_cost, given = USUAL_COSTS[NGramDrafter.name], config.draft_cost
-        head_cost = USUAL_COSTS[MTPDrafter.name] if given is None else given
-        return MTPNGramDrafter(
-            head,
-            target.vocab_size,
-            ngram_cost=ngram_cost,
-            head_cost=head_cost,
-            lossy_ngrams=config.drafter != "auto",
-        )
+        return _with_head(_head(head_files, files, target, config), target.vocab_size, config)
     if config.drafter in {"ngram", "auto"}:
         return NGramDrafter()
     if config.draft_model is None:
@@ -165,6 +153,20 @@ def build_drafter(  # noqa: PLR0917
     # As many slots as the target, so that a request the target admits always fits here too.
     backend = _backend(files, config, config.draft_weights, target.capacity_tokens)
     return ModelDrafter(backend, target.vocab_size)
+
+
+def _with_head(head: OpenVINOHead, vocab_size: int, config: EngineConfig) -> Drafter:
+    name = AUTO_WITH_HEAD if config.drafter == "auto" else config.drafter
+    if name == MTPDrafter.name:
+        return MTPDrafter(head, vocab_size)
+    given = config.draft_cost
+    return MTPNGramDrafter(
+        head,
+        vocab_size,
+        ngram_cost=USUAL_COSTS[NGramDrafter.name],
+        head_cost=USUAL_COSTS[MTPDrafter.name] if given is None else given,
+        lossy_ngrams=config.drafter != "auto",
+    )
 
 
 def _head(

@@ -152,6 +152,7 @@ class Exchange:
         self._incoming = [msgspec.json.encode(body)]
         scope = {
             "type": "http",
+            "http_version": "1.1",
             "method": "POST",
             "path": path,
             "raw_path": path.encode(),

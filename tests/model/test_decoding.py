@@ -74,7 +74,9 @@ def test_t01_greedy_ids_with_ngram_drafts_equal_plain_ids(smollm2_path, plain):
 
 
 @pytest.mark.parametrize("num_speculative_tokens", [1, 3])
-def test_t01_greedy_ids_with_draft_model_drafts_equal_plain_ids(drafted, plain, num_speculative_tokens):
+def test_t01_greedy_ids_with_draft_model_drafts_equal_plain_ids(
+    drafted, plain, num_speculative_tokens
+):
     requests = [
         llm_request(drafted, index, text, num_speculative_tokens)
         for index, text in enumerate(QUESTIONS)

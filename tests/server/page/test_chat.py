@@ -1,5 +1,6 @@
 """A chat at the page: streaming, provenance, figures, stopping, reloading, hostile text."""
 
+import json
 import re
 import time
 
@@ -23,12 +24,23 @@ from tests.support.browser import watched_page
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>&lt;b&gt; \u202e </span>"
 
 
+SEED = 3
+"""At which drafts are accepted and rejected both."""
+
+
+def seeded(route):
+    body = json.loads(route.request.post_data)
+    route.continue_(post_data=json.dumps({**body, "seed": SEED}))
+
+
 def test_a_chat_streams_and_its_tokens_carry_their_provenance(browser, table_url):
     with watched_page(browser, table_url) as (page, watch):
+        page.route("**/v1/chat/completions", seeded)
         wait_ready(page)
         use_few_tokens(page)
         turn, receipt = ask_for_receipt(page)
         marks = marks_of(turn)
+        assert receipt["seed"] == SEED
         assert receipt["output_tokens"] == len(marks) == 24 and receipt["drafted"] > 0
         assert marks[0] == "plain"
         assert marks.count("accepted") == receipt["accepted"] > 0

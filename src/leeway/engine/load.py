@@ -33,10 +33,6 @@ from leeway.text.tokenizer import Tokenizer
 
 OnProgress = Callable[[str, int, int], None]
 
-AUTO_WITH_HEAD = MTPNGramDrafter.name
-"""The drafter that `auto` is where the model has a head; its n-grams then draft under exact laws
-only."""
-
 
 def load_engine(config: EngineConfig, on_progress: OnProgress | None = None) -> Engine:
     """Return a ready engine.
@@ -156,8 +152,11 @@ def build_drafter(  # noqa: PLR0917
 
 
 def _with_head(head: OpenVINOHead, vocab_size: int, config: EngineConfig) -> Drafter:
-    name = AUTO_WITH_HEAD if config.drafter == "auto" else config.drafter
-    if name == MTPDrafter.name:
+    """Return the head's drafter: alone for `mtp`, with n-grams for `mtp_ngram` and `auto`.
+
+    Under `auto` n-grams draft under exact laws only.
+    """
+    if config.drafter == MTPDrafter.name:
         return MTPDrafter(head, vocab_size)
     given = config.draft_cost
     return MTPNGramDrafter(

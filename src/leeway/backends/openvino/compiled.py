@@ -13,6 +13,7 @@ from typing import Protocol
 
 import openvino as ov
 
+from leeway.backends.openvino.control_groups import ControlGroups
 from leeway.backends.openvino.precision import CpuFeatures, choose_precisions
 from leeway.backends.openvino.weights import EncodedMatrix, WeightForm, weight_form
 
@@ -50,7 +51,7 @@ def compile_model(
     """
     core = ov.Core()
     cpu = CpuFeatures.detect(core)
-    form = weight_form(weights, has_bf16=cpu.has_bf16)
+    form = weight_form(weights, has_bf16=cpu.has_bf16, has_vnni=cpu.has_vnni)
     precisions = choose_precisions(weights, kv_cache, cpu)
     threads = num_threads or num_usable_cores()
     properties = precisions.properties() | {
@@ -68,6 +69,7 @@ def compile_model(
         "weights": weights,
         "weight_kind": form.kind,
         "output_kind": form.output_kind,
+        "product_len": form.product_len,
         "kv_cache": kv_cache,
         "attention": precisions.attention,
         "cpu_has_bf16": cpu.has_bf16,
@@ -78,11 +80,19 @@ def compile_model(
     return CompiledModel(runtime, embedding, settings)
 
 
-def num_usable_cores(topology: Path = Path("/sys/devices/system/cpu")) -> int:
-    """Return how many physical cores this process may run on.
+def num_usable_cores(
+    topology: Path = Path("/sys/devices/system/cpu"), groups: ControlGroups | None = None
+) -> int:
+    """Return how many physical cores this process may run on and keep busy.
 
     Two hardware threads of one core count once: a second one adds waiting, not arithmetic.
     """
+    quota = (groups or ControlGroups()).num_processors()
+    cores = _cores_of_affinity(topology)
+    return cores if quota is None else min(cores, quota)
+
+
+def _cores_of_affinity(topology: Path) -> int:
     try:
         usable = os.sched_getaffinity(0)
     except AttributeError:  # only Linux tells

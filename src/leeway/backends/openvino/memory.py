@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from leeway.backends.openvino.control_groups import ControlGroups
 from leeway.core.errors import ConfigError
 
 DEFAULT_FREE_RATE = 0.5
@@ -22,8 +23,16 @@ FALLBACK_FREE_BYTES = 2 * 1024**3
 """Taken as free where the system does not tell."""
 
 
-def free_memory_bytes(meminfo: Path = Path("/proc/meminfo")) -> int:
-    """Return the bytes that a new allocation can take without swapping."""
+def free_memory_bytes(
+    meminfo: Path = Path("/proc/meminfo"), groups: ControlGroups | None = None
+) -> int:
+    """Return the bytes that a new allocation can take without swapping or passing a limit."""
+    within_limits = (groups or ControlGroups()).free_memory_bytes()
+    free = _machines_free_bytes(meminfo)
+    return free if within_limits is None else min(free, within_limits)
+
+
+def _machines_free_bytes(meminfo: Path) -> int:
     try:
         for line in meminfo.read_text(encoding="ascii", errors="replace").splitlines():
             name, _, value = line.partition(":")

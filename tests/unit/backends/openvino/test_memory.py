@@ -4,14 +4,17 @@ import pytest
 
 from leeway.backends.openvino import memory
 from leeway.backends.openvino.compiled import num_usable_cores
+from leeway.backends.openvino.control_groups import ControlGroups
 from leeway.backends.openvino.memory import free_memory_bytes, lazy_zeros, num_cache_blocks
 from leeway.core.errors import ConfigError
+
+NO_GROUPS = ControlGroups(Path("/absent"), Path("/absent"))
 
 
 def test_free_memory_is_what_the_kernel_calls_available(tmp_path: Path) -> None:
     meminfo = tmp_path / "meminfo"
     meminfo.write_text("MemTotal:  900 kB\nMemFree:  100 kB\nMemAvailable:  500 kB\n")
-    assert free_memory_bytes(meminfo) == 500 * 1024
+    assert free_memory_bytes(meminfo, NO_GROUPS) == 500 * 1024
 
 
 @pytest.mark.parametrize("text", [None, "MemTotal: 900 kB\n", "MemAvailable: many kB\n"])
@@ -23,9 +26,9 @@ def test_free_memory_falls_back(
         meminfo.write_text(text)
     numbers = {"SC_AVPHYS_PAGES": 7, "SC_PAGE_SIZE": 4096}
     monkeypatch.setattr(memory.os, "sysconf", numbers.__getitem__)
-    assert free_memory_bytes(meminfo) == 7 * 4096
+    assert free_memory_bytes(meminfo, NO_GROUPS) == 7 * 4096
     monkeypatch.delattr(memory.os, "sysconf")
-    assert free_memory_bytes(meminfo) == memory.FALLBACK_FREE_BYTES
+    assert free_memory_bytes(meminfo, NO_GROUPS) == memory.FALLBACK_FREE_BYTES
 
 
 def blocks(**changes: int | None) -> int:
@@ -77,8 +80,8 @@ def test_hardware_threads_of_one_core_count_once(
         folder = tmp_path / f"cpu{cpu}" / "topology"
         folder.mkdir(parents=True)
         (folder / "thread_siblings_list").write_text(f"{siblings}\n")
-    assert num_usable_cores(tmp_path) == 2
-    assert num_usable_cores(tmp_path / "absent") == 4
+    assert num_usable_cores(tmp_path, NO_GROUPS) == 2
+    assert num_usable_cores(tmp_path / "absent", NO_GROUPS) == 4
     monkeypatch.delattr(memory.os, "sched_getaffinity")
     monkeypatch.setattr(memory.os, "cpu_count", lambda: 6)
-    assert num_usable_cores(tmp_path) == 6
+    assert num_usable_cores(tmp_path, NO_GROUPS) == 6

@@ -218,7 +218,8 @@ def test_t25_health_and_answers_say_what_was_declined(target, corrupt):
     config = engine_config(model=str(target.path), kv_memory="4MiB", drafter="ngram")
     service = EngineService(lambda: load_engine(config))
     service.start()
-    with TestClient(create_app(service, ServerConfig(engine=config))) as client:
+    app = create_app(service, ServerConfig(engine=config))
+    with TestClient(app, base_url="http://localhost") as client:
         wait_until_ready(service)
         health = client.get("/health").json()
         body = {"prompt": "hello", "max_tokens": 4, "temperature": 0}

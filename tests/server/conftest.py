@@ -35,7 +35,12 @@ def client_of(service, *, engine=None, keep_alive_s=KEEP_ALIVE_S, **settings):
     """Return a client of an application around the service; extra settings go to ServerConfig."""
     config = ServerConfig(engine=engine or service.engine.config, **settings)
     app = create_app(service, config, keep_alive_s=keep_alive_s)
-    return TestClient(app, raise_server_exceptions=False)
+    return local_client(app, raise_server_exceptions=False)
+
+
+def local_client(app, **options):
+    """Return a client under a name that a server of this machine answers to."""
+    return TestClient(app, base_url="http://localhost", **options)
 
 
 @contextmanager
@@ -78,9 +83,8 @@ def table_client(load):
     """Serve the engine that `load` makes, in this process; every law may be chosen."""
     service = EngineService(load)
     service.start()
-    with TestClient(
-        create_app(service, ServerConfig(allow_laws=("all",))), raise_server_exceptions=False
-    ) as client:
+    app = create_app(service, ServerConfig(allow_laws=("all",)))
+    with local_client(app, raise_server_exceptions=False) as client:
         wait_until_ready(service)
         yield client
         service.stop()

@@ -2,14 +2,13 @@
 
 import msgspec
 import pytest
-from starlette.testclient import TestClient
 
 from leeway.core.config import EngineConfig, ServerConfig
 from leeway.core.limits import Limits
 from leeway.engine.engine import Engine
 from leeway.engine.service import EngineService
 from leeway.server.app import create_app
-from tests.server.conftest import frames, wait_until_ready
+from tests.server.conftest import frames, local_client, wait_until_ready
 from tests.server.test_operations import samples, total_of
 from tests.server.test_real_engine import fresh_engine
 
@@ -24,7 +23,7 @@ def client(request):
     service = EngineService(lambda: Engine(fresh_engine().parts, config))
     service.start()
     server = ServerConfig(engine=config, allow_laws=("all",))
-    with TestClient(create_app(service, server)) as client:
+    with local_client(create_app(service, server)) as client:
         wait_until_ready(service)
         yield client
         service.stop()

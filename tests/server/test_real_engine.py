@@ -5,14 +5,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 import pytest
-from starlette.testclient import TestClient
 
 from leeway.backends.tabular import random_table
 from leeway.core.config import ServerConfig
 from leeway.core.types import Acceptance, Request, SamplingParams
 from leeway.engine.service import EngineService
 from leeway.server.app import create_app
-from tests.server.conftest import frames, wait_until_ready
+from tests.server.conftest import frames, local_client, wait_until_ready
 from tests.server.test_operations import samples, total_of
 from tests.support.tabular_engine import make_engine, run_all, text
 
@@ -50,7 +49,7 @@ def drafted_client():
 def serve(drafter, **options):
     service = EngineService(lambda: fresh_engine(drafter, **options))
     service.start()
-    with TestClient(create_app(service, ServerConfig(allow_laws=("all",)))) as client:
+    with local_client(create_app(service, ServerConfig(allow_laws=("all",)))) as client:
         wait_until_ready(service)
         yield client
         service.stop()

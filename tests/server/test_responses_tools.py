@@ -102,7 +102,7 @@ def test_a_call_that_the_limit_cuts_is_incomplete(service, client):
 
 def test_the_official_client_reads_calls_and_sends_them_back(service, client):
     service.reply = lambda prompt: CALL
-    official = openai.OpenAI(base_url="http://testserver/v1", api_key="x", http_client=client)
+    official = openai.OpenAI(base_url="http://localhost/v1", api_key="x", http_client=client)
     with official.responses.stream(model="scripted-model", input="Add.", tools=[ADD]) as stream:
         response = stream.get_final_response()
     (call,) = response.output

@@ -38,7 +38,7 @@ def server():
 
 @pytest.fixture
 def client(server):
-    return openai.OpenAI(base_url="http://testserver/v1", api_key="x", http_client=server)
+    return openai.OpenAI(base_url="http://localhost/v1", api_key="x", http_client=server)
 
 
 def post(server, path="/v1/chat/completions", **fields):

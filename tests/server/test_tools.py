@@ -125,7 +125,7 @@ def test_a_call_that_the_limit_cuts_ends_by_length(service, client):
 
 def test_the_official_client_reads_calls_and_sends_them_back(service, client):
     service.reply = lambda prompt: CALL
-    official = openai.OpenAI(base_url="http://testserver/v1", api_key="x", http_client=client)
+    official = openai.OpenAI(base_url="http://localhost/v1", api_key="x", http_client=client)
     message = (
         official.chat.completions.create(model="scripted-model", messages=ASK, tools=[ADD, STOP])
         .choices[0]

@@ -9,13 +9,12 @@ from contextlib import contextmanager
 
 import openai
 import pytest
-from starlette.testclient import TestClient
 
 from leeway.backends.tabular import random_table
 from leeway.core.config import ServerConfig
 from leeway.engine.service import EngineService
 from leeway.server.app import create_app
-from tests.server.conftest import frames, live_server, wait_until_ready
+from tests.server.conftest import frames, live_server, local_client, wait_until_ready
 from tests.server.test_operations import samples, total_of
 from tests.support.tabular_engine import make_engine
 
@@ -49,7 +48,7 @@ class Held:
 def serving(held):
     held.service.start()
     app = create_app(held.service, ServerConfig(allow_laws=("all",)))
-    with TestClient(app, raise_server_exceptions=False) as client, ThreadPoolExecutor(4) as pool:
+    with local_client(app, raise_server_exceptions=False) as client, ThreadPoolExecutor(4) as pool:
         wait_until_ready(held.service)
         yield client, pool
         held.permits.release(10_000)
@@ -138,7 +137,7 @@ def test_t18_usage_reports_cached_tokens_by_every_api():
     with (
         live_server(service) as url,
         openai.OpenAI(base_url=url + "/v1", api_key="any", max_retries=0) as client,
-        TestClient(create_app(service, ServerConfig())) as http,
+        local_client(create_app(service, ServerConfig())) as http,
     ):
 
         def cached(**fields):
@@ -167,7 +166,7 @@ def test_t22_health_says_whether_prompts_are_shared(prefix_cache):
     service = EngineService(lambda: make_engine(TABLE, prefix_cache=prefix_cache))
     service.start()
     wait_until_ready(service)
-    with TestClient(create_app(service, ServerConfig())) as client:
+    with local_client(create_app(service, ServerConfig())) as client:
         assert client.get("/health").json()["load"]["prefix_cache"] == prefix_cache
         answers = [client.post("/v1/completions", json={**BODY, "prompt": "aaaaa"}) for _ in "ab"]
         details = [answer.json()["usage"]["prompt_tokens_details"] for answer in answers]

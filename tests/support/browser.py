@@ -14,13 +14,13 @@ NARROW = {"width": 390, "height": 844}
 
 
 @contextmanager
-def chromium():
-    """Yield a browser, or skip the test, saying how to get one."""
+def chromium(*arguments):
+    """Yield a browser started with these arguments, or skip the test, saying how to get one."""
     path = shutil.which("chromium") or shutil.which("chromium-browser")
     if path is None:
         pytest.skip("no Chromium on this machine; `apt install chromium` lets the page be tested")
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=path)
+        browser = driver.chromium.launch(executable_path=path, args=list(arguments))
         yield browser
         browser.close()
 

@@ -104,6 +104,7 @@ class EngineConfig:
 class ServerConfig:
     """What a server is built from.
 
+    `allowed_hosts` None answers to local names where `host` is local, else to any (`("*",)`).
     `allow_laws` None allows the exact laws and the engine's own; `("all",)` every law. `api_key`
     and `api_key_file` None ask for no key. `tls_cert` and `tls_key` are given together. `port` 0
     takes a free one. `max_num_waiting` counts requests beyond those that run; `request_timeout_s` 0
@@ -115,6 +116,7 @@ class ServerConfig:
     port: int = 8000
     tls_cert: Path | None = None
     tls_key: Path | None = None
+    allowed_hosts: tuple[str, ...] | None = None
     allow_origin: tuple[str, ...] = ()
     api_key: str | None = field(default=None, repr=False)
     api_key_file: Path | None = None

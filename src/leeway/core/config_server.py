@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -16,15 +17,17 @@ if TYPE_CHECKING:
 LOG_FORMATS = ("text", "json")
 MAX_BODY_BYTES = 8 * 2**20
 ANY_ORIGIN = "*"
+ANY_HOST = "*"
+_HOST_NAME = re.compile(r"(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@,]+")
 _OWN_PORTS = {"http": ":80", "https": ":443"}
-_NO_ORIGIN = (("none",), ("off",))
+_NOTHING = (("none",), ("off",))
 
 
 def _origins(raw: object) -> tuple[str, ...]:
     """Read origins as browsers send them: in small letters, without the scheme's own port."""
     found = tuple(one.lower() for one in read.words(raw))
-    if found in _NO_ORIGIN:
+    if found in _NOTHING:
         return ()
     for one in found:
         if one != ANY_ORIGIN and not _ORIGIN.fullmatch(one):
@@ -33,6 +36,28 @@ def _origins(raw: object) -> tuple[str, ...]:
                 "behind them, like https://app.example.org or http://localhost:3000, or * for all"
             )
     return tuple(one.removesuffix(_OWN_PORTS.get(one.partition(":")[0], "")) for one in found)
+
+
+def _hosts(raw: object) -> tuple[str, ...] | None:
+    """Read names as a Host header has them, in small letters, without port or brackets."""
+    found = tuple(one.lower().removeprefix("[").removesuffix("]") for one in read.words(raw))
+    if found in _NOTHING:
+        return None
+    for one in found:
+        if one != ANY_HOST and not _HOST_NAME.fullmatch(one) and not _is_address(one):
+            raise ValueError(
+                f"holds {one!r}, which is no name of a host; write it without scheme and port, "
+                "like llm.example.org, *.example.org for all below it, 192.168.1.5, or * for any"
+            )
+    return found
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 SERVER_SETTINGS = (
@@ -59,6 +84,16 @@ SERVER_SETTINGS = (
         "Private key (PEM) of the certificate, without a passphrase.",
         read.optional(read.path),
         metavar="PATH",
+    ),
+    Setting(
+        "allowed_hosts",
+        "server",
+        "Host name that the server answers to besides local ones, like llm.example.org; may be "
+        "repeated; * is any.",
+        _hosts,
+        unset="local names where --host is local, else any",
+        is_list=True,
+        metavar="NAME",
     ),
     Setting(
         "allow_origin",

@@ -28,6 +28,7 @@ from leeway.server.errors import (
     json_response,
 )
 from leeway.server.health import PACKAGE_VERSION, health_body
+from leeway.server.host_check import HostMiddleware, allowed_hosts
 from leeway.server.messages import count_tokens, messages
 from leeway.server.metrics import ServerMetrics
 from leeway.server.page_files import show_page, show_page_file
@@ -63,6 +64,7 @@ def create_app(
         middleware=[
             Middleware(RequestIdMiddleware),
             Middleware(AccessLogMiddleware),
+            Middleware(HostMiddleware, names=allowed_hosts(config)),
             *cross_origin(config),
             Middleware(ApiKeyMiddleware, keys=accepted_keys(config)),
         ],

@@ -47,6 +47,7 @@ _ANTHROPIC_TYPES = {
 }
 _CODES = {
     401: "invalid_api_key",
+    403: "host_not_allowed",
     404: "not_found",
     405: "method_not_allowed",
     413: "body_too_large",

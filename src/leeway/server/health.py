@@ -13,6 +13,7 @@ from leeway.core.config import ServerConfig
 from leeway.core.config_settings import SETTINGS
 from leeway.core.receipt import Tally
 from leeway.engine.log_line import CASCADES, TYPICAL
+from leeway.server.host_check import allowed_hosts
 from leeway.server.service_protocol import ServedEngine, Service
 
 PACKAGE_VERSION = version("leeway-llm")
@@ -61,6 +62,7 @@ def _settings(config: ServerConfig) -> dict[str, Any]:
         **{one.name: getattr(config, one.name) for one in fields(config)},
         **asdict(engine.limits),
         "kv_memory": engine.kv_memory_bytes,
+        "allowed_hosts": allowed_hosts(config),
     }
     return {
         name: {"value": values[name], "origin": str(config.origin(name))}

@@ -69,6 +69,38 @@ def test_a_file_may_list_origins_and_a_flag_takes_them_back(resolved):
 
 
 @pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ("LLM.example.org", ("llm.example.org",)),
+        (["a", "*.b.c"], ("a", "*.b.c")),
+        ("[::1], fe80::1, 10.0.0.1", ("::1", "fe80::1", "10.0.0.1")),
+        ("*", ("*",)),
+        (["none"], None),
+        ("off", None),
+    ],
+    ids=str,
+)
+def test_names_of_hosts_are_read_as_their_header_has_them(resolved, given, names):
+    assert resolved({"allowed_hosts": given}).allowed_hosts == names
+
+
+@pytest.mark.parametrize(
+    "given", ["http://a", "a:8000", "a/b", "*a", "a.*", "*.", "a b", "::1:80:x", "a..b", "[::1]:80"]
+)
+def test_what_no_host_is_called_is_refused(resolved, given):
+    with pytest.raises(ConfigError, match="which is no name of a host; write it") as at:
+        resolved({"allowed_hosts": ["b", given]})
+    assert "--allowed-hosts" in at.value.message
+
+
+def test_hosts_given_by_a_file_are_taken_back_by_a_flag(resolved):
+    file = 'allowed_hosts = ["a.example", "b.example"]\n'
+    assert resolved(file=file).allowed_hosts == ("a.example", "b.example")
+    assert resolved({"allowed_hosts": ["none"]}, file=file).allowed_hosts is None
+    assert resolved().allowed_hosts is None
+
+
+@pytest.mark.parametrize(
     ("layers", "parts"),
     [
         ({"flags": CERT}, ["tls_cert '/c.pem' (from --tls-cert)", "give --tls-key as well"]),

@@ -13,7 +13,8 @@ from collections import Counter
 import numpy as np
 import pytest
 from tests.engine.test_served_law import EXACT, LOSSY, distance, label, target_law
-from tests.engine.test_served_law_mtp import Fleeting, draft_row, fail_once, make_head
+from tests.engine.test_served_law_mtp import Fleeting, draft_row, make_head
+from tests.engine.test_serving_head import fail_once
 from tests.support.enumerate_coins import enumerate_outcomes
 from tests.support.tabular_engine import ask, make_engine, run_all, token_ids
 

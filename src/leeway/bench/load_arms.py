@@ -52,7 +52,8 @@ def load_arms(
     _check_used(config, specs)
     files = open_model(config.model, cache_dir=config.cache_dir, on_progress=on_progress)
     bare = replace(config, drafter="none", draft_model=None, head=None)
-    bare = replace(bare, acceptance=Acceptance(), limits=NO_LIMITS)
+    depth = max(spec.num_speculative_tokens for spec in specs)  # the self-check reads such blocks
+    bare = replace(bare, acceptance=Acceptance(), limits=NO_LIMITS, num_speculative_tokens=depth)
     # Arms read the same prompts again and again: each must read them itself.
     engine = load_engine(replace(bare, prefix_cache="off"), on_progress)
     facts: dict[str, Mapping[str, Any]] = {}

@@ -17,14 +17,20 @@ from leeway.acceptance.registry import build_law
 from leeway.backends.base import Backend, ForwardOutput, SequenceInput
 from leeway.bench.arm_spec import ArmSpec, naming_arm
 from leeway.bench.part_clock import PartClock, timed_drafter, timed_parts
+from leeway.core.config import DrafterName
 from leeway.core.errors import ConfigError
-from leeway.core.receipt import Receipt
+from leeway.core.receipt import Demotion, Receipt
 from leeway.core.types import FinishReason, Request, SamplingParams
 from leeway.drafters.base import Drafter
 from leeway.drafters.none import NoDrafter
 from leeway.engine.engine import Engine
 
 BuildDrafter = Callable[[str], Drafter]
+
+_DEMOTED: dict[Demotion, str] = {
+    "self_check": "nothing was drafted: the self-check at load declined blocks of drafts",
+    "drafter_failed": "less was drafted than asked for: the drafter failed and was given up",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +98,21 @@ class ReadyArm:
         block_len = self.engine.parts.backend.block_len
         return whole // capacity * block_len * -(-num_tokens // block_len), whole
 
+    def take_target(self) -> None:
+        """Give the target this arm's row shape, or the one that the self-check at load left.
+
+        Raises:
+            ConfigError: the backend has another one that cannot be changed.
+        """
+        set_row_shape(self.engine, _row_shape_in_use(self.engine, self.spec))
+
     def run(self, prompt_token_ids: tuple[int, ...], sampling: SamplingParams) -> Run:
         """Run one request alone to its end.
 
         Raises:
             LeewayError: the request is refused or fails.
         """
-        set_row_shape(self.engine, self.spec.row_shape)
+        self.take_target()
         request_id = f"bench-{next(self.numbers)}"
         spec = self.spec
         self.clock.start()
@@ -150,6 +164,14 @@ class ReadyArm:
         that is as documented and no fault.
         """
         spec = self.spec
+        if receipt.demotion is not None:
+            return f"{_DEMOTED[receipt.demotion]} (demotion {receipt.demotion})"
+        row_shape = _row_shape_in_use(self.engine, spec)
+        if row_shape != spec.row_shape:
+            return (
+                f"row shape {row_shape} ran, {spec.row_shape} was asked for, which the self-check "
+                "at load declined"
+            )
         if receipt.drafter != spec.drafter:
             return f"drafter {receipt.drafter} ran, {spec.drafter} was asked for"
         if receipt.num_speculative_tokens != spec.num_speculative_tokens:
@@ -177,6 +199,9 @@ def ready_arms(
 ) -> list[ReadyArm]:
     """Return the arms, ready to run, over the engine's own target.
 
+    Where the self-check at load declined blocks of drafts no arm drafts, as no request of a server
+    does, and those that were to draft are void.
+
     Args:
         engine: loaded; not used for anything else meanwhile.
         specs: the arms.
@@ -189,15 +214,19 @@ def ready_arms(
     """
     reader = Reader(engine.parts.backend)
     parts = timed_parts(replace(engine.parts, backend=cast(Backend, reader)), clock)
+    check = engine.parts.self_check
+    may_draft = check is None or check.may_draft
     drafters: dict[str, Drafter] = {"none": NoDrafter()}
     arms = []
     for spec in specs:
-        set_row_shape(engine, spec.row_shape)
+        set_row_shape(engine, _row_shape_in_use(engine, spec))
         if spec.drafter not in drafters:
-            drafters[spec.drafter] = timed_drafter(build_drafter(spec.drafter), clock)
+            made = build_drafter(spec.drafter) if may_draft else NoDrafter()
+            drafters[spec.drafter] = timed_drafter(made, clock)
         config = replace(
             engine.config,
             acceptance=spec.acceptance,
+            drafter=cast(DrafterName, spec.drafter),
             num_speculative_tokens=spec.num_speculative_tokens,
             draft_length=spec.draft_length,
             draft_temperature=spec.draft_temperature,
@@ -205,11 +234,16 @@ def ready_arms(
         drafter = drafters[spec.drafter]
         with naming_arm(spec.name):
             own = Engine(replace(parts, drafter=drafter), config)
-        named = replace(spec, drafter=drafter.name)  # what auto turned out to be
+        named = replace(spec, drafter=drafter.name) if may_draft else spec  # what auto came to be
         arms.append(
             ReadyArm(named, own, build_law(spec.acceptance), clock, reader, itertools.count())
         )
     return arms
+
+
+def _row_shape_in_use(engine: Engine, spec: ArmSpec) -> str:
+    check = engine.parts.self_check
+    return spec.row_shape if check is None else check.row_shape(spec.row_shape)
 
 
 def set_row_shape(engine: Engine, row_shape: str) -> None:

@@ -151,8 +151,12 @@ def measure_steps(
     """Return what verify steps with a full block of draft tokens cost, by sampling and law.
 
     The engine's own drafter is asked as always; where it drafts too few tokens the block is filled
-    up, so that every step carries `num_speculative_tokens`.
+    up, so that every step carries `num_speculative_tokens`. Nothing is measured where the
+    self-check at load declined blocks of drafts.
     """
+    check = engine.parts.self_check
+    if check is not None and not check.may_draft:
+        return []
     drafter = FullBlockDrafter(engine.parts.drafter)
     config = replace(engine.config, draft_length="fixed", prefix_cache="off")
     timed = Engine(replace(engine.parts, drafter=drafter), config)

@@ -121,9 +121,16 @@ def tune(
         on_run: called behind every request.
 
     Raises:
-        RequestError: the answers are too short to be timed.
+        RequestError: the answers are too short to be timed, or the self-check at load declined
+            blocks of drafts.
     """
     assert max_depth >= 1 and num_seeds >= 2
+    check = llm.engine.parts.self_check
+    if check is not None and not check.may_draft:
+        raise RequestError(
+            "nothing is drafted on this machine, so no length can be measured: the self-check at "
+            "load declined blocks of drafts; leave the settings as they are"
+        )
     policy = llm.engine.draft_length
     runner = _Runner(llm, prompts, on_run, policy)
     fixed = [LengthArm(depth) for depth in range(max_depth + 1)]
@@ -262,8 +269,9 @@ def _quickest_shape(llm: LLM, *, is_plain: bool) -> Iterator[None]:
     if not (is_plain and isinstance(backend, OpenVINOBackend)):
         yield
         return
-    backend.set_row_shape("fast")
+    check = llm.engine.parts.self_check
+    backend.set_row_shape("fast" if check is None else check.row_shape("fast"))
     try:
         yield
     finally:
-        backend.set_row_shape(shape)
+        backend.set_row_shape(shape if check is None else check.row_shape(shape))

@@ -163,6 +163,11 @@ def _print_steps(report: dict[str, Any], screen: Screen) -> None:
     from rich import box
     from rich.table import Table
 
+    if not report["steps"]:
+        screen.out().print(
+            "verify steps left out: the self-check at load declined blocks of drafts"
+        )
+        return
     table = Table(
         box=box.SIMPLE_HEAD,
         pad_edge=False,

@@ -67,6 +67,12 @@ class SelfCheck:
         """Whether blocks of several rows may be used."""
         return self.declined != "block"
 
+    def row_shape(self, asked: str) -> str:
+        """Return the row shape that is used where this one is asked for."""
+        if self.declined == "block":
+            return "fast"
+        return "stable" if self.declined == "plain" else asked
+
     def describe(self) -> dict[str, str | float | bool]:
         """Return it for /health."""
         return {
@@ -108,11 +114,8 @@ def check_lanes(
     rows["prompt"] = _read(backend, text, len(text), block_len)
     rows["block"] = _read(backend, text, block_len, block_len)  # last: its shape is the next one's
     check = _judge(rows, row_shape)
-    if check.declined == "block":
-        set_row_shape("fast")
-    elif check.declined == "plain":
-        set_row_shape("stable")
-    elif check.declined == "prompt":
+    set_row_shape(check.row_shape(row_shape))
+    if check.declined == "prompt":
         backend.prefill_chunk_len = block_len
     _tell(check, row_shape)
     return check

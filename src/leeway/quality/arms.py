@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, Protocol
 
 from leeway.bench.http_stream import Answer
-from leeway.bench.ready_arm import ReadyArm, set_row_shape
+from leeway.bench.ready_arm import ReadyArm
 from leeway.bench.url_arm import UrlArm, law_fault, server_tally, told_of, told_receipt
 from leeway.core.errors import LeewayError
 from leeway.core.receipt import Receipt, Tally
@@ -82,7 +82,7 @@ class EngineArm:
     def answers(self, asks: Iterable[Ask]) -> Iterator[Answered]:
         """Yield what comes of each ask, as it ends; one that is refused ends at once."""
         engine, waiting = self._engine, iter(asks)
-        set_row_shape(engine, self.arm.spec.row_shape)
+        self.arm.take_target()
         opened: dict[str, tuple[Ask, list[OutputDelta]]] = {}
         try:
             while True:

@@ -14,6 +14,7 @@ from leeway.core.config import EngineConfig
 from leeway.core.errors import ConfigError, LawError
 from leeway.core.types import Acceptance, SamplingParams
 from leeway.drafters.ngram import NGramDrafter
+from leeway.engine.self_check import SelfCheck, check_lanes
 
 SAMPLING = SamplingParams(max_tokens=10, seed=3, ignore_eos=True)
 PROMPT = (0, 1, 2, 0, 1)
@@ -95,11 +96,11 @@ class AnyShape(TabularBackend):
         self.shape = row_shape
 
 
-def over(backend, *texts):
+def over(backend, *texts, check=None, build=lambda _: NGramDrafter()):
     engine = make_engine(TABLE)
-    engine.parts = replace(engine.parts, backend=backend)
+    engine.parts = replace(engine.parts, backend=backend, self_check=check)
     specs = parse_arms(texts, EngineConfig(drafter="ngram"))
-    return ready_arms(engine, specs, lambda _: NGramDrafter(), PartClock())
+    return ready_arms(engine, specs, build, PartClock())
 
 
 def test_each_arm_has_its_own_row_shape_over_the_same_weights():
@@ -145,3 +146,58 @@ def test_auto_is_called_by_what_it_turned_out_to_be():
     [arm] = over(AnyShape(TABLE, 1), "rejection@auto:2")
     assert arm.spec.drafter == "ngram" and "@ngram:2" in arm.spec.text
     assert arm.fault(arm.run(PROMPT, SAMPLING).receipt) is None
+
+
+class WrongBlocks(AnyShape):
+    """A table that likes the unlikeliest token where a forward has all rows of several tokens."""
+
+    def forward(self, inputs):
+        output = super().forward(inputs)
+        row = 0
+        for one in inputs:
+            if one.num_logit_rows == len(one.token_ids) > 1:
+                rows = output.logits[row : row + one.num_logit_rows]
+                rows[...] = -100.0 * (rows > rows.min(axis=-1, keepdims=True))
+            row += one.num_logit_rows
+        return output
+
+
+def test_where_the_self_check_declined_blocks_nothing_is_drafted_and_drafting_arms_are_void():
+    backend = WrongBlocks(TABLE, 1)
+    check = check_lanes(backend, 4, "stable", backend.set_row_shape)
+    assert check.declined == "block"
+    built = []
+    plain, exact, auto = over(
+        backend, "plain", "rejection@ngram:3", "typical:delta=0.3@auto:2", check=check,
+        build=built.append,
+    )  # fmt: skip
+    right = plain.run(PROMPT, SAMPLING)
+    assert plain.fault(right.receipt) is None and right.receipt.demotion is None
+    for arm in (exact, auto):
+        run = arm.run(PROMPT, SAMPLING)
+        assert run.receipt.tally.num_draft_tokens == 0 and run.receipt.drafter == "none"
+        assert run.receipt.demotion == "self_check" and arm.row_shape == "fast"
+        assert arm.fault(run.receipt) == (
+            "nothing was drafted: the self-check at load declined blocks of drafts "
+            "(demotion self_check)"
+        )
+        assert run.token_ids == right.token_ids
+    assert exact.spec.text == "rejection@ngram:3:fixed/stable" and built == []
+
+
+def test_an_arm_whose_row_shape_the_self_check_declined_runs_in_the_other_and_is_void():
+    check = SelfCheck("plain", 0.0, has_same_bits=True)
+    plain, exact = over(AnyShape(TABLE, 1), "plain", "rejection@ngram:3", check=check)
+    fault = plain.fault(plain.run(PROMPT, SAMPLING).receipt)
+    assert plain.row_shape == "stable"
+    assert fault == (
+        "row shape stable ran, fast was asked for, which the self-check at load declined"
+    )
+    assert exact.fault(exact.run(PROMPT, SAMPLING).receipt) is None
+
+
+def test_an_arm_whose_drafter_was_given_up_is_void():
+    [arm] = make_arms(["rejection@ngram:3"])
+    receipt = arm.run(PROMPT, SAMPLING).receipt
+    fault = arm.fault(replace(receipt, demotion="drafter_failed"))
+    assert "the drafter failed and was given up" in fault

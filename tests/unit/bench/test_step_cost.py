@@ -15,6 +15,7 @@ from leeway.bench.step_cost import ForwardCell, ForwardTimes, FullBlockDrafter
 from leeway.core.types import Acceptance, Draft, Rows, SamplingParams
 from leeway.drafters.mtp import MTPDrafter
 from leeway.drafters.ngram import NGramDrafter
+from leeway.engine.self_check import SelfCheck
 
 TABLE = random_table(4, 1, seed=3, concentration=5.0)
 
@@ -138,6 +139,14 @@ def test_an_adaptive_engine_is_measured_with_full_blocks_all_the_same(clock):
     settings = [("T=1", SamplingParams())]
     [cell] = step_cost.measure_steps(engine, settings, [Acceptance("rejection")], [0, 1], 2)
     assert cell.forward_s.median == 4 * 101.0
+
+
+def test_no_steps_are_measured_where_the_self_check_declined_blocks(clock):
+    engine = make_engine(TABLE, drafter="ngram")
+    engine.parts = replace(engine.parts, self_check=SelfCheck("block", 0.0, True))
+    settings = [("T=1", SamplingParams())]
+    assert not step_cost.measure_steps(engine, settings, [Acceptance("rejection")], [0, 1], 2)
+    assert clock.now == 0
 
 
 def test_the_backend_is_left_as_it_was():

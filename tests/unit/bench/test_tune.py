@@ -22,6 +22,7 @@ from leeway.core.receipt import Tally
 from leeway.core.types import SamplingParams
 from leeway.drafters.draft_model import ModelDrafter
 from leeway.engine.engine import Engine
+from leeway.engine.self_check import SelfCheck
 from leeway.llm import LLM
 from leeway.scheduler.draft_length import DraftLength
 
@@ -124,6 +125,14 @@ def test_nothing_wins_where_drafts_cost_more_than_they_bring(clock):
     assert tuning.draft_cost == pytest.approx(1.5 + ROW_COST, abs=1e-9)
     adaptive, fixed = tuning.results[4], tuning.results[1:4]
     assert adaptive.ratio.value > max(result.ratio.value for result in fixed)
+
+
+def test_nothing_is_tuned_where_the_self_check_declined_blocks(clock):
+    llm = make_llm(clock)
+    llm.engine.parts = replace(llm.engine.parts, self_check=SelfCheck("block", 0.0, True))
+    with pytest.raises(RequestError, match="the self-check at load declined blocks of drafts"):
+        run(llm)
+    assert clock.seconds == 0
 
 
 def test_a_drafter_that_does_not_always_draft(clock):

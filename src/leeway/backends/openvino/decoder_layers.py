@@ -13,13 +13,15 @@ the less time goes into calling them. The operator is private to the pinned runt
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 import openvino as ov
 import openvino.opset13 as ops
 from numpy.typing import DTypeLike, NDArray
 
 from leeway.backends.openvino.weight_reader import MatrixRequest, Tensors
-from leeway.backends.openvino.weights import WeightForm
+from leeway.backends.openvino.weights import EncodedMatrix, WeightForm, pieces, weight_node
 from leeway.models.base import ArchitectureSpec
 
 BLOCK_LEN = 32
@@ -52,21 +54,38 @@ def layer_requests(spec: ArchitectureSpec, form: WeightForm) -> list[MatrixReque
 class LayerGraph:
     """Collects inputs and matrices, and joins them to decoder layers."""
 
-    def __init__(self, tensors: Tensors, spec: ArchitectureSpec, attention: str) -> None:
-        """Make the inputs of `INPUT_NAMES`; `attention` is the element type of attention."""
+    embedding: ov.Node
+
+    def __init__(
+        self, tensors: Tensors, spec: ArchitectureSpec, attention: str, product_len: int
+    ) -> None:
+        """Make the inputs of `INPUT_NAMES`.
+
+        `attention` is the element type of attention, `product_len` that of the weights' form.
+        """
         self.tensors = tensors
         self.spec = spec
         self.attention = attention
-        self.matrices: dict[tuple[str, ...], ov.Node] = {}
+        self.product_len = product_len
+        self.matrices: dict[tuple[str, ...], list[ov.Node]] = {}
         self.params: list[ov.Node] = []
         self.inputs: dict[str, ov.Node] = {
             name: self.add_input(name, [] if name == "max_context_len" else [-1], ov.Type.i32)
             for name in INPUT_NAMES
         }
 
-    def add_matrix(self, names: tuple[str, ...], node: ov.Node) -> None:
-        """Take the node that yields the stacked tensors `names`."""
-        self.matrices[names] = node
+    def add_matrix(self, names: tuple[str, ...], matrix: EncodedMatrix) -> None:
+        """Take the matrix of the stacked tensors `names`."""
+        self.matrices[names] = [weight_node(part) for part in pieces(matrix, self.product_len)]
+
+    def add_embedding(self, matrix: EncodedMatrix, *, is_output: bool = False) -> None:
+        """Take the embedding, which is read where it lies, and which may be the output matrix."""
+        self.embedding = weight_node(matrix, is_shared=True)
+        if not is_output:
+            return
+        parts = pieces(matrix, self.product_len)
+        is_whole = len(parts) == 1
+        self.matrices["output",] = [self.embedding] if is_whole else [*map(weight_node, parts)]
 
     def add_input(self, name: str, shape: list[int], dtype: ov.Type) -> ov.Node:
         """Return a new input of the graph."""
@@ -77,7 +96,7 @@ class LayerGraph:
 
     def embedded(self) -> ov.Node:
         """Return the embedding rows of the input tokens."""
-        return ops.gather(self.matrices["embed",], self.inputs["input_ids"], _int64(0))
+        return ops.gather(self.embedding, self.inputs["input_ids"], _int64(0))
 
     def layers(self, rows: ov.Node) -> ov.Node:
         """Return the rows behind every layer."""
@@ -88,14 +107,11 @@ class LayerGraph:
             rows = ops.add(rows, self._feed_forward(prefix, rows))
         return rows
 
-    def finish(
-        self, rows: ov.Node, output: ov.Node, name: str, state_norm: str = "final_norm"
-    ) -> ov.Model:
+    def finish(self, rows: ov.Node, name: str, state_norm: str = "final_norm") -> ov.Model:
         """Return the graph whose results are `logits` of the rows asked for, and `hidden` of all.
 
         Args:
             rows: behind the last layer.
-            output: the output matrix.
             name: of the graph.
             state_norm: the norm of `hidden`; the logits' own is "final_norm".
         """
@@ -104,7 +120,7 @@ class LayerGraph:
         picked = ops.gather(normed, self.inputs["logit_rows"], _int64(0))
         results = []
         for result_name, node in (
-            ("logits", ops.matmul(picked, output, False, True)),
+            ("logits", self._product(picked, "output")),
             ("hidden", hidden),
         ):
             result = ops.result(node)
@@ -114,11 +130,24 @@ class LayerGraph:
 
     def linear(self, rows: ov.Node, *names: str) -> ov.Node:
         """Return rows times the stacked matrices `names`, plus their biases where there are any."""
-        product = ops.matmul(rows, self.matrices[names], False, True)
+        product = self._product(rows, *names)
         if self.tensors.has_tensor(f"{names[0]}_bias"):
             bias = np.concatenate([self.tensors.tensor(f"{name}_bias") for name in names])
             product = ops.add(product, ops.constant(bias.reshape(1, -1)))
         return product
+
+    def _product(self, rows: ov.Node, *names: str) -> ov.Node:
+        """Return rows times the stacked matrices `names`: the sum over their pieces."""
+        matrices = self.matrices[names]
+        if len(matrices) == 1:
+            return ops.matmul(rows, matrices[0], False, True)
+        widths = [matrix.get_output_shape(0)[1] for matrix in matrices]
+        parts = ops.variadic_split(rows, _int64(1), _int64(widths)).outputs()
+        products = [
+            ops.matmul(part, matrix, False, True)
+            for part, matrix in zip(parts, matrices, strict=True)
+        ]
+        return reduce(ops.add, products)
 
     def rms(self, rows: ov.Node, name: str) -> ov.Node:
         """Root-mean-square norm over the last axis, spelt so that the runtime fuses it."""

@@ -10,7 +10,7 @@ import openvino as ov
 
 from leeway.backends.openvino.decoder_layers import LayerGraph, layer_requests
 from leeway.backends.openvino.weight_reader import MatrixRequest, encoded_matrices
-from leeway.backends.openvino.weights import EncodedMatrix, WeightForm, weight_node
+from leeway.backends.openvino.weights import EncodedMatrix, WeightForm
 from leeway.models.base import ModelFiles
 
 
@@ -29,13 +29,15 @@ def build_graph(
     requests = [MatrixRequest(("embed",), form.output_kind), *layer_requests(spec, form)]
     if not spec.tied_output:
         requests.append(MatrixRequest(("output",), form.output_kind))
-    graph = LayerGraph(files, spec, attention)
+    graph = LayerGraph(files, spec, attention, form.product_len)
     embedding = None
     for request, encoded in zip(
         requests, encoded_matrices(files, requests, num_threads=num_threads), strict=True
     ):
-        embedding = embedding or encoded
-        graph.add_matrix(request.names, weight_node(encoded, is_shared=encoded is embedding))
+        if embedding is None:
+            embedding = encoded
+            graph.add_embedding(embedding, is_output=spec.tied_output)
+        else:
+            graph.add_matrix(request.names, encoded)
     assert embedding is not None
-    output = graph.matrices["embed" if spec.tied_output else "output",]
-    return graph.finish(graph.layers(graph.embedded()), output, files.name), embedding
+    return graph.finish(graph.layers(graph.embedded()), files.name), embedding

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from leeway.backends.openvino.decoder_layers import STATES, LayerGraph, layer_requests
 from leeway.backends.openvino.weight_reader import MatrixRequest, encoded_matrices
-from leeway.backends.openvino.weights import EncodedMatrix, WeightForm, weight_node
+from leeway.backends.openvino.weights import EncodedMatrix, WeightForm
 from leeway.models.base import ModelFiles
 from leeway.models.head_base import HeadFiles
 
@@ -60,7 +60,7 @@ def build_head_graph(
         ModelError: a tensor is missing or corrupt.
     """
     spec, tensors = head.spec.decoder, HeadTensors(head, target)
-    graph = LayerGraph(tensors, spec, attention)
+    graph = LayerGraph(tensors, spec, attention, form.product_len)
     requests = [
         MatrixRequest(("project",), form.kind),
         *layer_requests(spec, form),
@@ -74,9 +74,9 @@ def build_head_graph(
         if request.names == ("embed",):
             embedding = encoded
         else:
-            graph.add_matrix(request.names, weight_node(encoded))
+            graph.add_matrix(request.names, encoded)
     assert embedding is not None
-    graph.add_matrix(("embed",), weight_node(embedding, is_shared=True))
+    graph.add_embedding(embedding)
     states = graph.add_input(STATES, [-1, spec.hidden_size], ov.Type.f32)
     state_norm = "final_norm"
     if head.has_tensor("state_gain"):
@@ -85,4 +85,4 @@ def build_head_graph(
         states = ops.divide(states, gain)
     both = [graph.rms(graph.embedded(), "embed_norm"), graph.rms(states, "hidden_norm")]
     rows = graph.layers(graph.linear(ops.concat(both, -1), "project"))
-    return graph.finish(rows, graph.matrices["output",], head.name, state_norm), embedding
+    return graph.finish(rows, head.name, state_norm), embedding

@@ -10,6 +10,10 @@ What was measured on SmolLM2-135M (the distances from float32 stand in
   groups of 32. This is faster than 16-bit products from two rows on, gives float32 logits, and a
   row has the same bits whatever the number of rows in its forward. Products in bfloat16 with
   decoded integer weights do not: they change kernels between four and five rows.
+- Where the CPU has no such products, integer weights are decoded and multiplied as floats, by
+  kernels that suit the number of rows: on a CPU with AVX2 alone a row's bits changed between 80
+  rows and 81 where it is longer than 512, and between 4 and 5 besides where it is longer than
+  4,096. So such products are sums of products over at most 512 inputs, whose bits do not change.
 - Attention alone runs in bfloat16 where the CPU has it: it repacks the keys and values of a
   sequence in each forward of several rows, and half the bytes are half the traffic.
 - An 8-bit cache is quantised token by token. The runtime's default, keys by channel across a

@@ -7,6 +7,7 @@ neither architectures nor devices.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,10 @@ WEIGHT_FORMS = ("int8", "int4", "16bit", "f32")
 INT8_GROUP_LENS = (64, 32)
 INT4_GROUP_LENS = (32,)
 
+PRODUCT_LEN = 512
+"""Most inputs of one product of integer weights on a CPU without 8-bit dot products (see
+`precision`)."""
+
 _ROWS_AT_ONCE = 1024
 
 
@@ -28,14 +33,16 @@ class WeightForm:
     """How matrices are kept.
 
     `kind` is one of int8, int4, bf16, f16, f32; `output_kind` is that of the embedding and output
-    matrix, which suffer most from coarse codes.
+    matrix, which suffer most from coarse codes. A matrix with more than `product_len` inputs is
+    multiplied in pieces; 0 where every matrix is multiplied whole.
     """
 
     kind: str
     output_kind: str
+    product_len: int = 0
 
 
-def weight_form(name: str, *, has_bf16: bool) -> WeightForm:
+def weight_form(name: str, *, has_bf16: bool, has_vnni: bool) -> WeightForm:
     """Turn a user's choice into a form that suits the CPU.
 
     Raises:
@@ -50,7 +57,9 @@ def weight_form(name: str, *, has_bf16: bool) -> WeightForm:
     if name == "16bit":
         kind = "bf16" if has_bf16 else "f16"
         return WeightForm(kind, kind)
-    return WeightForm(name, "int8" if name == "int4" else name)
+    if name == "f32":
+        return WeightForm(name, name)
+    return WeightForm(name, "int8", 0 if has_vnni else PRODUCT_LEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +93,35 @@ def encode(matrix: NDArray[np.float32], kind: str) -> EncodedMatrix:
     assert kind in {"f16", "f32"}, kind
     dtype = np.float16 if kind == "f16" else np.float32
     return EncodedMatrix(kind, shape, np.ascontiguousarray(matrix, dtype))
+
+
+def pieces(matrix: EncodedMatrix, product_len: int) -> list[EncodedMatrix]:
+    """Cut a matrix along its inputs into pieces of whole groups, about equal in length.
+
+    One that is short enough comes back itself, and so does one that is not in groups.
+    """
+    if not product_len or matrix.shape[1] <= product_len or matrix.scales is None:
+        return [matrix]
+    _, num_groups, group_len = matrix.codes.shape
+    if num_groups == 1:
+        return [matrix]
+    num_pieces = -(-num_groups // (product_len // group_len))
+    bounds = [num_groups * piece // num_pieces for piece in range(num_pieces + 1)]
+    return [_groups(matrix, slice(*pair)) for pair in pairwise(bounds)]
+
+
+def _groups(matrix: EncodedMatrix, chosen: slice) -> EncodedMatrix:
+    """Return the part of a matrix that these groups of inputs make up."""
+    codes, scales = np.ascontiguousarray(matrix.codes[:, chosen]), matrix.scales
+    assert scales is not None
+    zeros = matrix.zero_points
+    return EncodedMatrix(
+        matrix.kind,
+        (matrix.shape[0], codes.shape[1] * codes.shape[2]),
+        codes,
+        np.ascontiguousarray(scales[:, chosen]),
+        None if zeros is None else np.ascontiguousarray(zeros[:, chosen]),
+    )
 
 
 def weight_node(encoded: EncodedMatrix, *, is_shared: bool = False) -> ov.Node:

@@ -7,11 +7,13 @@ from tests.support.array_files import ArrayFiles
 
 from leeway.backends.openvino.weight_reader import MatrixRequest, encoded_matrices
 from leeway.backends.openvino.weights import (
+    PRODUCT_LEN,
     WeightForm,
     encode,
     group_len_for,
     int4_codes,
     int8_codes,
+    pieces,
     weight_form,
     weight_node,
 )
@@ -106,17 +108,47 @@ def test_rows_without_a_group_are_coded_whole() -> None:
     assert encoded.codes.shape == (3, 1, 80)
 
 
+@pytest.mark.parametrize("kind", ["int8", "int4"])
+@pytest.mark.parametrize(
+    ("num_columns", "num_pieces"),
+    [(512, 1), (576, 2), (608, 2), (1536, 3), (4864, 10), (520, 1)],  # 520: one scale a row
+)
+def test_pieces_of_a_wide_matrix_join_to_the_whole(
+    kind: str, num_columns: int, num_pieces: int
+) -> None:
+    encoded = encode(random_matrix(5, num_columns), kind)
+    found = pieces(encoded, 512)
+    widths = [part.shape[1] for part in found]
+    assert len(found) == num_pieces
+    assert max(widths) <= 512 or num_pieces == 1
+    assert max(widths) - min(widths) <= 64
+    joined = np.concatenate([value_of(weight_node(part)) for part in found], axis=1)
+    np.testing.assert_array_equal(joined, value_of(weight_node(encoded)))
+    assert pieces(encoded, 0) == [encoded]
+
+
+def test_floats_are_never_cut() -> None:
+    encoded = encode(random_matrix(5, 1024), "f32")
+    assert pieces(encoded, 512) == [encoded]
+
+
 def test_forms_suit_the_cpu() -> None:
-    assert weight_form("int8", has_bf16=False) == WeightForm("int8", "int8")
-    assert weight_form("int4", has_bf16=True) == WeightForm("int4", "int8")
-    assert weight_form("16bit", has_bf16=True) == WeightForm("bf16", "bf16")
-    assert weight_form("16bit", has_bf16=False) == WeightForm("f16", "f16")
-    assert weight_form("f32", has_bf16=True) == WeightForm("f32", "f32")
+    def form(name: str, *, has_bf16: bool = False, has_vnni: bool = False) -> WeightForm:
+        return weight_form(name, has_bf16=has_bf16, has_vnni=has_vnni)
+
+    assert form("int8", has_vnni=True) == WeightForm("int8", "int8", 0)
+    assert form("int8") == WeightForm("int8", "int8", PRODUCT_LEN)
+    assert form("int4", has_bf16=True, has_vnni=True) == WeightForm("int4", "int8", 0)
+    assert form("int4") == WeightForm("int4", "int8", PRODUCT_LEN)
+    for has_vnni in (False, True):
+        assert form("16bit", has_bf16=True, has_vnni=has_vnni) == WeightForm("bf16", "bf16")
+        assert form("16bit", has_vnni=has_vnni) == WeightForm("f16", "f16")
+        assert form("f32", has_bf16=True, has_vnni=has_vnni) == WeightForm("f32", "f32")
 
 
 def test_unknown_form_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"'int5'; did you mean 'int8'\?.*int8, int4, 16bit"):
-        weight_form("int5", has_bf16=True)
+        weight_form("int5", has_bf16=True, has_vnni=True)
 
 
 @pytest.mark.parametrize("num_threads", [1, 3])

@@ -158,6 +158,25 @@ class TestBits:
         backend.check_integrity()
 
 
+@pytest.mark.parametrize("weights", ["int8", "int4", "16bit", "f32"])
+@pytest.mark.parametrize(
+    ("ffn_size", "tied_output"), [(4160, True), (1152, False)], ids=["narrow", "wide"]
+)
+def test_bits_of_wide_matrices(weights: str, ffn_size: int, tied_output: bool) -> None:
+    """Kernels that take long inner axes in pieces take other pieces for other numbers of rows."""
+    hidden_size = 64 if tied_output else 576
+    files = ArrayFiles(ffn_size=ffn_size, hidden_size=hidden_size, tied_output=tied_output)
+    backend = OpenVINOBackend(files, weights=weights)
+    expected, _ = one_shot(backend, IDS[:170])  # from 81 rows on
+    for length in (1, 2, 4, 5, 16, 80, 90):
+        handle = backend.open()
+        for start in range(0, min(170, 8 * length) - length + 1, length):
+            rows, _ = run(backend, handle, IDS[start : start + length])
+            wanted = expected[start : start + length]
+            np.testing.assert_array_equal(rows, wanted, f"chunks of {length}")
+        backend.close(handle)
+
+
 def test_fast_shape_differs_only_in_rounding() -> None:
     backend = exact(ArrayFiles(), row_shape="fast")
     expected, _ = one_shot(backend, IDS[:50])

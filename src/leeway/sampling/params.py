@@ -14,7 +14,7 @@ from leeway.core.types import SamplingParams
 MAX_LOGIT_BIAS = 100.0
 MIN_TEMPERATURE = 1e-5  # below, logits divided by it no longer fit a 32-bit float
 
-_RANGES: dict[str, tuple[float, float, str]] = {
+RANGES: dict[str, tuple[float, float, str]] = {
     "temperature": (0.0, 100.0, "0 (greedy), or 0.00001 to 100"),
     "top_p": (0.0, 1.0, "above 0 to 1 (1 is off)"),
     "min_p": (0.0, 1.0, "0 (off) to 1"),
@@ -26,14 +26,14 @@ _RANGES: dict[str, tuple[float, float, str]] = {
 
 def check_sampling(params: SamplingParams, vocab_size: int) -> None:
     """Raise RequestError naming the first field that is out of range."""
-    for name, (low, high, allowed) in _RANGES.items():
+    for name, (low, high, allowed) in RANGES.items():
         value = getattr(params, name)
         if not (math.isfinite(value) and low <= value <= high):
             _refuse(name, value, allowed)
     if params.top_p == 0:
-        _refuse("top_p", params.top_p, _RANGES["top_p"][2])
+        _refuse("top_p", params.top_p, RANGES["top_p"][2])
     if 0 < params.temperature < MIN_TEMPERATURE:
-        _refuse("temperature", params.temperature, _RANGES["temperature"][2])
+        _refuse("temperature", params.temperature, RANGES["temperature"][2])
     if params.top_k < 0:
         _refuse("top_k", params.top_k, "0 (off) or more")
     if params.max_tokens < 0:

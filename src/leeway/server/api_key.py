@@ -18,7 +18,7 @@ from leeway.core.config import ServerConfig
 from leeway.core.errors import ConfigError
 from leeway.server.errors import error_response
 
-_ASKED = ("/v1/", "/tokenize", "/detokenize")
+ASKED = ("/v1/", "/tokenize", "/detokenize")
 _COMMENT = "#"
 
 
@@ -65,7 +65,7 @@ class ApiKeyMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer 401."""
-        if not self._digests or not scope.get("path", "").startswith(_ASKED):
+        if not self._digests or not scope.get("path", "").startswith(ASKED):
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)

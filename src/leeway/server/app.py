@@ -31,6 +31,7 @@ from leeway.server.health import PACKAGE_VERSION, health_body
 from leeway.server.host_check import HostMiddleware, allowed_hosts
 from leeway.server.messages import count_tokens, messages
 from leeway.server.metrics import ServerMetrics
+from leeway.server.openapi import openapi_document
 from leeway.server.page_files import show_page, show_page_file
 from leeway.server.request_id import RequestIdMiddleware
 from leeway.server.responses import responses
@@ -106,6 +107,7 @@ def _routes() -> list[Route]:
         Route("/health/live", show_liveness, methods=["GET"]),
         Route("/metrics", show_metrics, methods=["GET"]),
         Route("/version", show_version, methods=["GET"]),
+        Route("/openapi.json", show_openapi, methods=["GET"]),
     ]
 
 
@@ -152,6 +154,11 @@ async def show_metrics(request: Request) -> Response:
 async def show_version(request: Request) -> Response:
     """GET /version."""
     return json_response({"version": PACKAGE_VERSION})
+
+
+async def show_openapi(request: Request) -> Response:
+    """GET /openapi.json."""
+    return json_response(openapi_document(request.app.state.server))
 
 
 def _model(state: ServerState) -> dict[str, str | int]:

@@ -30,7 +30,7 @@ ROUTES = (
     "POST /v1/chat/completions, POST /v1/completions, POST /v1/responses, POST /v1/messages, "
     "POST /v1/messages/count_tokens, POST /tokenize, POST /detokenize, GET /v1/models, "
     "GET /v1/models/{id}, GET /laws, GET /health, GET /health/live, GET /metrics, GET /version, "
-    "GET /, GET /page/{name}"
+    "GET /openapi.json, GET /, GET /page/{name}"
 )
 _MESSAGES = "/v1/messages"
 _ANTHROPIC_TYPES = {

@@ -13,7 +13,7 @@ from leeway.server.schema import (
     MessagesToolUse,
 )
 
-_ROLES = ("user", "assistant", "system")
+ROLES = ("user", "assistant", "system")
 
 
 def read_turns(raw: dict[str, Any], path: str, *, calls_tools: bool) -> list[dict[str, Any]]:
@@ -28,7 +28,7 @@ def read_turns(raw: dict[str, Any], path: str, *, calls_tools: bool) -> list[dic
         RequestError: names the block at fault.
     """
     message = convert(raw, MessagesMessage, path)
-    if message.role not in _ROLES:
+    if message.role not in ROLES:
         raise RequestError(
             f"{path}.role is {message.role!r}; allowed: 'user', 'assistant' or 'system'",
             param=f"{path}.role",

@@ -20,8 +20,8 @@ from leeway.server.schema import (
 )
 from leeway.server.structured_fields import read_format
 
-_THINKING = ("disabled", "adaptive")
-_EFFORTS = ("low", "medium", "high", "xhigh", "max")
+THINKING = ("disabled", "adaptive")
+EFFORTS = ("low", "medium", "high", "xhigh", "max")
 
 
 def read_output_form(fields: MessagesPrompt | MessagesFields) -> Grammar | None:
@@ -35,8 +35,8 @@ def read_output_form(fields: MessagesPrompt | MessagesFields) -> Grammar | None:
     if fields.output_config is None:
         return None
     asked = convert(fields.output_config, MessagesOutput, "output_config")
-    if asked.effort is not None and asked.effort not in _EFFORTS:
-        raise _refusal("output_config.effort", asked.effort, _EFFORTS)
+    if asked.effort is not None and asked.effort not in EFFORTS:
+        raise _refusal("output_config.effort", asked.effort, EFFORTS)
     return None if asked.format is None else read_format(asked.format, "output_config.format")
 
 
@@ -50,8 +50,8 @@ def _check_thinking(raw: dict[str, Any] | None) -> None:
             param="thinking",
         )
     asked = convert(raw, MessagesThinking, "thinking")
-    if asked.type not in _THINKING:
-        raise _refusal("thinking.type", asked.type, _THINKING)
+    if asked.type not in THINKING:
+        raise _refusal("thinking.type", asked.type, THINKING)
 
 
 def _check_context(raw: dict[str, Any] | None) -> None:

@@ -23,7 +23,7 @@ from leeway.server.tool_fields import (
     use_tools,
 )
 
-_CHOICES = {"auto": "auto", "any": "required", "none": "none"}
+CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 
 
 def read_messages_tools(
@@ -40,7 +40,7 @@ def read_messages_tools(
     if fields.tool_choice is None:
         return use_tools(parts, functions, shown, "auto", is_one=False)
     choice = convert(fields.tool_choice, MessagesToolChoice, "tool_choice")
-    chosen: str | ChosenFunction | None = _CHOICES.get(choice.type)
+    chosen: str | ChosenFunction | None = CHOICES.get(choice.type)
     if choice.type == "tool" and choice.name is not None:
         chosen = known_function(choice.name, names)
     if chosen is None or (chosen == "required" and not names):

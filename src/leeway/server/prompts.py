@@ -13,7 +13,7 @@ from leeway.server.tool_messages import read_calls
 
 MAX_PROMPTS = 64
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
-_EMPTY_IN_MESSAGES = ("annotations", "audio", "function_call", "refusal", "tool_calls")
+EMPTY_IN_MESSAGES = ("annotations", "audio", "function_call", "refusal", "tool_calls")
 
 
 def chat_prompt(
@@ -162,7 +162,7 @@ def check_ids(parts: ServedParts, token_ids: Sequence[int], path: str) -> None:
 
 def _read_message(template: ServedTemplate, raw: dict[str, Any], path: str) -> dict[str, Any]:
     kept = {name: value for name, value in raw.items() if value is not None}
-    for name in _EMPTY_IN_MESSAGES:
+    for name in EMPTY_IN_MESSAGES:
         if kept.get(name) == []:
             del kept[name]
     calls_tools = template.tool_dialect is not None
@@ -174,7 +174,7 @@ def _read_message(template: ServedTemplate, raw: dict[str, Any], path: str) -> d
     allowed = {"tool_calls"} if calls is not None else set()
     if template.reasons and role == "assistant":
         allowed.add("reasoning_content")
-    for name in (*_EMPTY_IN_MESSAGES, "reasoning_content"):
+    for name in (*EMPTY_IN_MESSAGES, "reasoning_content"):
         if name in kept and name not in allowed:
             raise RequestError(
                 f"{path}.{name} is not supported by this server; leave it out",

@@ -59,7 +59,7 @@ RESPONSES_RULES = FieldRules(
         }
     ),
 )
-_PARTS = ("input_text", "output_text", "text")
+PARTS = ("input_text", "output_text", "text")
 
 
 async def responses(http_request: HTTPRequest) -> ASGIApp:
@@ -176,9 +176,9 @@ def _read_content(content: str | list[dict[str, Any]], path: str, name: str = "c
     texts: list[str] = []
     for index, raw in enumerate(content):
         place = f"{path}.{name}[{index}]"
-        if raw.get("type") not in _PARTS:
+        if raw.get("type") not in PARTS:
             raise RequestError(
-                f"{place}.type is {raw.get('type')!r}; allowed: {', '.join(map(repr, _PARTS))}",
+                f"{place}.type is {raw.get('type')!r}; allowed: {', '.join(map(repr, PARTS))}",
                 param=f"{place}.type",
             )
         part = convert(raw, InputText, place)

@@ -25,7 +25,7 @@ from leeway.server.limit_fields import LIMIT_FIELDS, read_limits
 from leeway.server.service_protocol import ServedEngine
 
 _OWN = ("law", "num_speculative_tokens", "options", "metrics", *LIMIT_FIELDS)
-_LEVELS = ("summary", "detailed")
+LEVELS = ("summary", "detailed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ def read_speculative(
     if not given:
         return SpeculativeFields()
     level = given.get("metrics", "summary")
-    if level not in _LEVELS:
-        _refuse("metrics", level, " or ".join(repr(one) for one in _LEVELS))
+    if level not in LEVELS:
+        _refuse("metrics", level, " or ".join(repr(one) for one in LEVELS))
     num_tokens = _read_num_tokens(given, engine.config)
     return SpeculativeFields(
         acceptance=_read_law(given, engine, ceiling),

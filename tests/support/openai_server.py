@@ -60,12 +60,15 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
     def do_GET(self) -> None:
-        listed = json.dumps({"data": [{"id": name} for name in self.server.fake.models]}).encode()
-        found = self.path == "/v1/models"
-        self.send_response(200 if found else 404)
-        self.send_header("Content-Length", str(len(listed)))
+        fake = self.server.fake
+        told = {
+            "/v1/models": json.dumps({"data": [{"id": name} for name in fake.models]}),
+            "/metrics": fake.metrics,
+        }.get(self.path, "")
+        self.send_response(200 if told else 404)
+        self.send_header("Content-Length", str(len(told.encode())))
         self.end_headers()
-        self.wfile.write(listed)
+        self.wfile.write(told.encode())
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -93,10 +96,14 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class FakeServer:
-    """A running server; `bodies` are what it was asked, with their paths."""
+    """A running server.
+
+    `bodies` are what it was asked, with their paths; `metrics` is what it has at /metrics.
+    """
 
     def __init__(self, reply: Callable[[dict], tuple[int, Script]], models: Sequence[str]) -> None:
         self.bodies: list[tuple[str, dict]] = []
+        self.metrics = ""
         self.most_at_once = 0
         self._at_once = 0
         self._lock = threading.Lock()

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -34,42 +35,101 @@ def environment(**more):
     return {**os.environ, **own, **more}
 
 
+class EngineProcess:
+    """A process that runs one engine after the other; importing vLLM once is most of the time.
+
+    Args:
+        log: what vLLM writes; jobs and answers lie beside it.
+        more: of the process' environment.
+    """
+
+    def __init__(self, log, **more):
+        self._log = log
+        self._environment = environment(**more)
+        self._num_jobs = 0
+        self._process = None
+
+    def run(self, job):
+        """Return the job's answer; what vLLM wrote is shown if it ends."""
+        if self._process is None or self._process.poll() is not None:
+            self._start()
+        self._num_jobs += 1
+        stem = f"{self._log.name}-{self._num_jobs}"
+        asked = self._log.with_name(f"{stem}.json")
+        answer = self._log.with_name(f"{stem}.answer.json")
+        asked.write_text(json.dumps(job))
+        self._process.stdin.write(json.dumps([str(asked), str(answer)]) + "\n")
+        self._process.stdin.flush()
+        while not answer.exists():
+            if self._process.poll() is not None:
+                raise RuntimeError(f"vLLM ended:\n{self._log.read_text()[-6000:]}")
+            time.sleep(0.1)
+        return json.loads(answer.read_text())
+
+    def end(self):
+        """End the process."""
+        if self._process is not None:
+            self._process.stdin.close()
+            self._process.wait()
+
+    def _start(self):
+        with self._log.open("a") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.vllm.run_engine"],
+                cwd=ROOT,
+                env=self._environment,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+
+
 @pytest.fixture(scope="session")
 def models(tmp_path_factory):
-    """A tiny target and a draft model near it, as Hugging Face folders."""
-    from tests.vllm.tiny_folders import write_pair
+    """A tiny target and drafters near it, as Hugging Face folders."""
+    from tests.vllm.tiny_folders import write_models
 
-    return write_pair(tmp_path_factory.mktemp("models"))
+    return write_models(tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture(scope="session")
 def run(models, tmp_path_factory):
-    """Return a function that runs one engine and returns its answer; each job runs once."""
-    known = {}
+    """Return a function that runs calls in one engine and returns their answers."""
     folder = tmp_path_factory.mktemp("jobs")
+    alone = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
+    processes = {
+        "one rank": EngineProcess(folder / "alone", **alone),
+        "ranks": EngineProcess(folder / "ranks", VLLM_ENABLE_V1_MULTIPROCESSING="1"),
+        "V2": EngineProcess(folder / "v2", **alone, VLLM_USE_V2_MODEL_RUNNER="1"),
+    }
 
-    def run_job(calls, *, drafter=None, law=None, watch=False, timeout_s=240, **engine):
+    def run_calls(calls, *, drafter=None, law=None, watch=False, kind="one rank", **engine):
         job = {
             "engine": engine_arguments(models, drafter, law, **engine),
             "calls": calls,
             "watch": watch,
         }
-        key = json.dumps(job, sort_keys=True)
-        if key not in known:
-            known[key] = run_process(job, folder / f"job{len(known)}", timeout_s)
-        return known[key]
+        return processes[kind].run(job)
 
-    return run_job
+    yield run_calls
+    for process in processes.values():
+        process.end()
 
 
 def engine_arguments(models, drafter, law, **more):
-    """Return arguments of vllm.LLM."""
+    """Return arguments of vllm.LLM.
+
+    A drafter is "ngram", or a method and how it samples: "draft_model greedy",
+    "draft_model probabilistic", "eagle probabilistic".
+    """
     arguments = {
         "model": str(models.target),
         "max_model_len": MAX_MODEL_LEN,
         "dtype": "float32",
         "enforce_eager": True,
-        "max_num_seqs": 256,
+        "max_num_seqs": 640,
+        "max_num_batched_tokens": 8192,
         "max_logprobs": -1,
         "seed": 0,
         **more,
@@ -82,35 +142,13 @@ def engine_arguments(models, drafter, law, **more):
             "prompt_lookup_min": 1,
         }
     elif drafter is not None:
+        method, sampling = drafter.split()
         arguments["speculative_config"] = {
-            "method": "draft_model",
-            "model": str(models.draft),
+            "method": method,
+            "model": str(models.eagle if method == "eagle" else models.draft),
             "num_speculative_tokens": 3,
-            "draft_sample_method": drafter,
+            "draft_sample_method": sampling,
         }
     if law is not None:
         arguments["additional_config"] = {"leeway": law}
     return arguments
-
-
-def run_process(job, stem, timeout_s):
-    """Run one job; its output is shown if it fails."""
-    asked, answer = stem.with_suffix(".json"), stem.with_suffix(".answer.json")
-    asked.write_text(json.dumps(job))
-    command = [sys.executable, "-m", "tests.vllm.run_engine", str(asked), str(answer)]
-    is_apart = job["engine"].get("tensor_parallel_size", 1) > 1
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env=environment(VLLM_ENABLE_V1_MULTIPROCESSING=str(int(is_apart))),
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        check=False,
-    )
-    stem.with_suffix(".log").write_text(done.stdout + done.stderr)
-    if done.returncode:
-        raise RuntimeError(
-            f"vLLM ended with {done.returncode}:\n{(done.stdout + done.stderr)[-6000:]}"
-        )
-    return json.loads(answer.read_text())

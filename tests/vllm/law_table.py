@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from tests.support.tiny_models import hf_config, hf_name, write_safetensors
-from tests.vllm.conftest import run_process
+from tests.vllm.conftest import EngineProcess
 
 from leeway.models.gguf import GGUFFiles
 from leeway.models.tensor_shapes import expected_shapes
@@ -83,7 +83,7 @@ def make_call(law, num_tokens):
     return {"prompts": texts, "params": params}
 
 
-def measure(target, speculative, laws, num_tokens, stem):
+def measure(process, target, speculative, laws, num_tokens):
     """Return each law's counters under one drafter."""
     engine = {
         "model": target,
@@ -96,7 +96,7 @@ def measure(target, speculative, laws, num_tokens, stem):
         "additional_config": {"leeway": {"law": "rejection", "allow_laws": "all"}},
     }
     calls = [make_call(law, num_tokens) for law in laws]
-    answers = run_process({"engine": engine, "calls": calls}, stem, timeout_s=1200)
+    answers = process.run({"engine": engine, "calls": calls})
     return [next(iter(answer["counters"].values())) for answer in answers]
 
 
@@ -117,15 +117,15 @@ def main():
             "num_speculative_tokens": 4,
             "draft_sample_method": "probabilistic",
         }
+        process = EngineProcess(folder / "log", VLLM_ENABLE_V1_MULTIPROCESSING="0")
         print("| drafter | law | tokens per verify step | deferral rate | mean TV | positions |")  # noqa: T201
         print("|---|---|---|---|---|---|")  # noqa: T201
         for drafter, speculative in (("draft model", sampled), ("n-gram", ngram)):
             laws = [law for law in LAWS if drafter == "draft model" or law["law"] != "opt"]
-            found = measure(
-                target, speculative, laws, options.tokens, folder / speculative["method"]
-            )
+            found = measure(process, target, speculative, laws, options.tokens)
             for law, counts in zip(laws, found, strict=True):
-                print(f"| {drafter} | {shown(law)} | {row(counts)} |")  # noqa: T201
+                print(f"| {drafter} | {shown(law)} | {row(counts)} |", flush=True)  # noqa: T201
+        process.end()
 
 
 def shown(law):

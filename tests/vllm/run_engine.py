@@ -1,23 +1,24 @@
-"""Run vLLM offline in a process of its own: python -m tests.vllm.run_engine JOB.json ANSWER.json
+"""Run vLLM offline in a process of its own: python -m tests.vllm.run_engine
 
-A job is {"engine": arguments of vllm.LLM, "calls": [...], "watch": true or false}, a call
-{"prompts": [ids or text], "params": [{...}]}. The answer holds for each call the token ids, the
-logprobs where asked for, and what the call added to the counters that /metrics shows.
+Each line of stdin names two files: a job and where its answer goes. A job is {"engine": arguments
+of vllm.LLM, "calls": [...], "watch": true or false}, a call {"prompts": [ids or text], "params":
+[{...}]}. The answer holds for each call the token ids, the logprobs where asked for, and what the
+call added to the counters that /metrics shows. A job with the arguments of the last one has its
+engine, another ends it first.
 """
 
+import gc
 import json
+import os
 import sys
 import time
 from pathlib import Path
 
-import numpy as np
-import torch
+from tests.vllm.emitted import EmittedTokens
+from tests.vllm.interpreted import interpret
 
-from leeway.acceptance.base import RowPair
 from leeway.vllm.publish import PERIOD_S, PREFIX
 from leeway.vllm.tally import FIELDS
-
-_SUMS = ("count", "mean", "variance")
 
 
 def counters():
@@ -30,7 +31,16 @@ def counters():
         if metric.name.startswith(PREFIX) and name in FIELDS:
             for sample in metric.samples:
                 label = "/".join(sample.labels[key] for key in ("law", "guarantee", "draft_rows"))
-                found.setdefault(label, {})[name] = sample.value
+                own = found.setdefault(label, {})
+                own[name] = own.get(name, 0.0) + sample.value  # one folder for each engine so far
+    return found
+
+
+def settled():
+    """Return the counters once the thread that writes them has written the last step."""
+    found = None
+    while found != (found := counters()):
+        time.sleep(2 * PERIOD_S)
     return found
 
 
@@ -55,71 +65,71 @@ def generate(llm, call):
     began = time.monotonic()
     outputs = llm.generate(prompts, params, use_tqdm=False)
     elapsed_s = time.monotonic() - began
-    time.sleep(PERIOD_S * 1.5)
-    rows = [one.outputs[0].logprobs for one in outputs]
     return {
         "token_ids": [list(one.outputs[0].token_ids) for one in outputs],
-        "logprobs": [
-            [{str(token): item.logprob for token, item in row.items()} for row in one or []]
-            for one in rows
-        ],
-        "counters": added(before, counters()),
+        "prompt_logprobs": [rows_of(one.prompt_logprobs) for one in outputs],
+        "counters": added(before, settled()),
         "elapsed_s": elapsed_s,
     }
 
 
-class FirstTokens:
-    """Counts the first token of every judged block, and what the closed forms expect of it.
+def rows_of(logprobs):
+    """Return vLLM's logprobs as JSON has them: for each position {token: logprob}, or None."""
+    return [
+        None if row is None else {str(token): item.logprob for token, item in row.items()}
+        for row in logprobs or []
+    ]
 
-    Works where the engine runs in this process. Blocks differ in their rows, so expectation and
-    variance are summed over blocks.
-    """
+
+class Engine:
+    """The engine that is running, and what it runs for."""
 
     def __init__(self):
-        from leeway.vllm import replaced
+        self.arguments = None
+        self.llm = None
 
-        self.count = self.mean = self.variance = 0.0
-        self._judge = replaced.judge_step
-        replaced.judge_step = self._judge_and_count
+    def of(self, arguments):
+        """Return the engine of these arguments."""
+        if self.arguments != arguments:
+            self.end()
+            from vllm import LLM
 
-    def _judge_and_count(self, step, plan, coins, tally):
-        tokens = self._judge(step, plan, coins, tally)
-        (group,) = plan.groups
-        num = step.num_draft_tokens
-        first = torch.from_numpy((np.cumsum(num) - num)[num > 0])
-        if group.is_greedy or not len(first):
-            return tokens
-        target = step.target_logits[first].double().softmax(dim=-1).numpy()
-        if step.draft_probs is None:
-            draft = np.eye(target.shape[-1])[step.draft_token_ids[first]]
-        else:
-            draft = step.draft_probs[first].double().numpy()
-        emitted = group.law.emitted_probs(RowPair(target, draft / draft.sum(-1, keepdims=True)))
-        chosen = tokens[torch.from_numpy(num > 0), 0].numpy()
-        self.count = self.count + np.bincount(chosen, minlength=target.shape[-1])
-        self.mean = self.mean + emitted.sum(axis=0)
-        self.variance = self.variance + (emitted * (1 - emitted)).sum(axis=0)
-        return tokens
+            self.llm, self.arguments = LLM(**arguments), arguments
+        return self.llm
 
-    def take(self):
-        """Return and forget the sums."""
-        found = {name: np.atleast_1d(getattr(self, name)).tolist() for name in _SUMS}
-        self.count = self.mean = self.variance = 0.0
-        return found
+    def end(self):
+        """End the engine, so that another can begin in this process."""
+        if self.llm is not None:
+            from vllm.distributed import cleanup_dist_env_and_memory
+            from vllm.platforms import current_platform
+
+            # Stays in force; the search through all modules a second time stumbles over some.
+            type(current_platform).register_triton_kernel_overrides = classmethod(lambda _: None)
+            self.llm.llm_engine.engine_core.shutdown()
+            self.llm = self.arguments = None
+            gc.collect()
+            cleanup_dist_env_and_memory()
 
 
 def main():
-    job = json.loads(Path(sys.argv[1]).read_text())
-    from vllm import LLM
-
-    first = FirstTokens() if job.get("watch") else None
-    llm = LLM(**job["engine"])
-    answer = []
-    for call in job["calls"]:
-        answer.append(generate(llm, call))
-        if first is not None:
-            answer[-1]["first_tokens"] = first.take()
-    Path(sys.argv[2]).write_text(json.dumps(answer))
+    if os.environ.get("VLLM_USE_V2_MODEL_RUNNER") == "1":
+        interpret()
+    engine = Engine()
+    for line in sys.stdin:
+        asked, answer = map(Path, json.loads(line))
+        job = json.loads(asked.read_text())
+        emitted = EmittedTokens() if job.get("watch") else None
+        found = []
+        for call in job["calls"]:
+            found.append(generate(engine.of(job["engine"]), call))
+            if emitted is not None:
+                found[-1]["emitted"] = emitted.take()
+        if emitted is not None:
+            emitted.end()
+        unfinished = answer.with_suffix(".part")
+        unfinished.write_text(json.dumps(found))
+        unfinished.rename(answer)
+    engine.end()
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     python -m tests.vllm.step_cost [--vocab-sizes 49152 151936] [--batch-sizes 1 8 64] [--repeats 9]
 
-Both judge the same random rows through vLLM's `RejectionSampler`, so that preparing the rows, which
-is vLLM's in both cases, is part of both times. Arms are interleaved; times are medians, in ms.
+Both judge the same random rows, from prepared logits to tokens. Arms are interleaved. Times are
+medians of the processor time of one thread, in ms, so that other work on the machine hardly counts.
 """
 
 import argparse
@@ -29,6 +29,7 @@ LAWS = (
     Acceptance("lenient", {"leniency": 0.5}),
     Acceptance("block"),
 )
+ARMS = (*(law.law for law in LAWS), "typical, metered")
 
 
 def make_rows(num_requests, vocab_size, with_rows):
@@ -89,9 +90,9 @@ def measure(arms, repeats):
     times = {name: [] for name in arms}
     for _ in range(repeats + 1):
         for name, arm in arms.items():
-            began = time.perf_counter()
+            began = time.process_time()
             arm()
-            times[name].append(1000 * (time.perf_counter() - began))
+            times[name].append(1000 * (time.process_time() - began))
     return {name: statistics.median(found[1:]) for name, found in times.items()}
 
 
@@ -101,21 +102,22 @@ def main():
     parser.add_argument("--batch-sizes", type=int, nargs="+", default=[1, 8, 64])
     parser.add_argument("--repeats", type=int, default=9)
     options = parser.parse_args()
-    print("vocabulary requests draft rows arm times of vLLM's own ms")  # noqa: T201
+    torch.set_num_threads(1)
+    print("| vocabulary | requests | draft rows | vLLM's own, ms | " + " | ".join(ARMS) + " |")  # noqa: T201
+    print("|" + "---|" * (len(ARMS) + 4))  # noqa: T201
     for vocab_size, num_requests, with_rows in itertools.product(
         options.vocab_sizes, options.batch_sizes, (True, False)
     ):
         rows = make_rows(num_requests, vocab_size, with_rows)
         arms = {"vLLM": own_sampler(num_requests, *rows)}
-        for law in LAWS:
-            arms[law.law] = law_sampler(law, num_requests, *rows, meter_every=0)
-        metered = law_sampler(LAWS[1], num_requests, *rows, meter_every=1)
-        arms["typical, metered"] = metered
+        for law, name in zip(LAWS, ARMS, strict=False):
+            arms[name] = law_sampler(law, num_requests, *rows, meter_every=0)
+        arms[ARMS[-1]] = law_sampler(LAWS[1], num_requests, *rows, meter_every=1)
         found = measure(arms, options.repeats)
-        for name, time_ms in found.items():
-            kind = "rows" if with_rows else "point mass"
-            ratio = time_ms / found["vLLM"]
-            print(f"{vocab_size} {num_requests} {kind} | {name} | {ratio:.2f} | {time_ms:.2f}")  # noqa: T201
+        kind = "rows" if with_rows else "certain"
+        cells = [f"{found[name] / found['vLLM']:.2f}" for name in ARMS]
+        line = [f"{vocab_size:,}", str(num_requests), kind, f"{found['vLLM']:.2f}", *cells]
+        print("| " + " | ".join(line) + " |", flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from typing import Any
 
 from leeway.acceptance.registry import law_infos
 from leeway.bench.http_stream import TIMEOUT_S, Answer, ask, get_json
+from leeway.bench.plugin_receipts import PluginReceipts
 from leeway.bench.url_spec import UrlSpec, nested
 from leeway.bench.window import GAP, SCHEMA, Window, tally_to_json
 from leeway.bench.workload import Message, Prompt, digest_of
@@ -38,12 +39,14 @@ class UrlArm:
             can be sent.
         conversations: of prompts sent as messages, by prompt id.
         timeout_s: longest silence of the server.
+        receipts: where the server is vLLM, which cannot put them into its answers.
     """
 
     spec: UrlSpec
     tokenizer: Tokenizer | None
     conversations: Mapping[str, Sequence[Message]] = field(default_factory=dict)
     timeout_s: float = TIMEOUT_S
+    receipts: PluginReceipts | None = None
 
     def ask(self, prompt: Prompt, sampling: SamplingParams) -> Answer:
         """Run one request alone to its end; a failure is part of the answer.
@@ -53,7 +56,15 @@ class UrlArm:
         """
         body = self.body(prompt, sampling)
         path = "/chat/completions" if "messages" in body else "/completions"
-        return ask(self.spec.url + path, json.dumps(body).encode(), timeout_s=self.timeout_s)
+        url, text = self.spec.url + path, json.dumps(body).encode()
+        if self.receipts is None:
+            return ask(url, text, timeout_s=self.timeout_s)
+        begun = self.receipts.begin()
+        answer = ask(url, text, timeout_s=self.timeout_s)
+        told = self.receipts.end(begun)
+        if told is None or told_of(answer):
+            return answer
+        return replace(answer, own={**answer.own, "metrics": {"speculative_decoding": told}})
 
     def body(self, prompt: Prompt, sampling: SamplingParams) -> dict[str, Any]:
         """Return the body of a request.
@@ -184,7 +195,10 @@ def ready_url_arm(
             "one with ,model=NAME"
         )
     named = spec if spec.model is not None else replace(spec, model=names[0])
-    return UrlArm(named, tokenizer, conversations)
+    receipts = PluginReceipts(spec.url)
+    return UrlArm(
+        named, tokenizer, conversations, receipts=receipts if receipts.is_there() else None
+    )
 
 
 def model_names(listed: object) -> list[str]:
@@ -337,7 +351,7 @@ def law_fault(spec: UrlSpec, sampling: SamplingParams, told: Mapping[str, Any]) 
 
     At temperature 0 greedy_match judges where a lossy law has nothing to act on, as documented.
     """
-    asked = spec.extra.get("speculative.law")
+    asked = spec.extra.get("speculative.law") or spec.extra.get("vllm_xargs.leeway_law")
     law = told.get("law")
     is_law = any(info.name == asked for info in law_infos())  # a preset's name is no law's
     if asked is not None and law is None:

@@ -10,9 +10,14 @@ neither vLLM nor torch.
     tally         counts on the device, read by `publish` for /metrics and the log
     self_check    does the replaced law emit its closed form on this machine
     versions      which vLLM this is written for
-    replaced      what stands in for vLLM's function
+    decider       who decides one step in a process
+    replaced_v1   what stands in for the functions of Model Runner V1
+    replaced_v2   the same of Model Runner V2
     plugin        where vLLM calls us: start, admission
+    hooks         putting functions in place of others
+    runner        what both runners need in a process that computes
     runner_v1     the hooks of Model Runner V1
+    runner_v2     the hooks of Model Runner V2
     cpu_build     one function that vLLM's CPU build computes wrongly
 """
 

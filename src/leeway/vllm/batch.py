@@ -73,6 +73,25 @@ class Plan:
         """Whether any law here reads the target's rows before temperature and truncation."""
         return any(group.law.reads_raw_rows for group in self.groups)
 
+    @property
+    def is_greedy(self) -> np.ndarray:
+        """Which requests decode at temperature 0: [num_requests] bool."""
+        found = np.zeros(len(self.keys), dtype=np.bool_)
+        for group in self.groups:
+            found |= group.members & group.is_greedy
+        return found
+
+    def part(self, requests: slice) -> Plan:
+        """Return the plan of consecutive requests of this one."""
+        groups = [
+            Group(group.law, group.is_greedy, group.members[requests]) for group in self.groups
+        ]
+        return Plan(
+            tuple(group for group in groups if group.members.any()),
+            self.keys[requests],
+            self.steps[requests],
+        )
+
     def throw(self, max_draft_len: int, is_drafted: np.ndarray) -> FloatArray:
         """Return the coins of one block of each request: [num_requests, max_draft_len + 1].
 

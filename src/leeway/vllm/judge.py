@@ -40,7 +40,9 @@ class Step:
             kept none: each draft counts as certain.
         raw_logits: [num_rows, vocab_size], the target's after the grammar and before all else;
             needed only by laws that read raw rows.
-        bonus_token_ids: [num_requests], drawn by vLLM.
+        bonus_token_ids: [num_requests], drawn already.
+        lengths: [num_requests], how many of its draft tokens are judged of each request, the bonus
+            token standing behind them; None is all of them.
     """
 
     draft_token_ids: torch.Tensor
@@ -50,6 +52,7 @@ class Step:
     draft_probs: torch.Tensor | None
     raw_logits: torch.Tensor | None
     bonus_token_ids: torch.Tensor
+    lengths: torch.Tensor | None = None
 
 
 def judge_step(step: Step, plan: Plan, coins: FloatArray, tally: Tally | None) -> torch.Tensor:
@@ -96,6 +99,7 @@ def _part(step: Step, members: IntArray) -> Step:
         draft_probs=None if step.draft_probs is None else step.draft_probs[rows],
         raw_logits=None if step.raw_logits is None else step.raw_logits[rows],
         bonus_token_ids=step.bonus_token_ids[requests],
+        lengths=None if step.lengths is None else step.lengths[requests],
     )
 
 
@@ -103,6 +107,7 @@ def _judge_group(step: Step, group: Group, coins: FloatArray, tally: Tally | Non
     device = step.target_logits.device
     num = torch.from_numpy(step.num_draft_tokens.astype(np.int64)).to(device)
     first_rows = torch.cumsum(num, dim=0) - num
+    num = num if step.lengths is None else step.lengths
     blocks = Blocks(first_rows, num, step.max_draft_len)
     if group.is_match:
         label = Label(engaged_name(group), _guarantee(group), "greedy")

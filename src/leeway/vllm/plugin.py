@@ -16,6 +16,7 @@ from vllm.config import VllmConfig
 from vllm.engine.arg_utils import EngineArgs
 from vllm.exceptions import VLLMValidationError
 from vllm.sampling_params import SamplingParams
+from vllm.triton_utils import HAS_TRITON
 from vllm.v1.engine.input_processor import InputProcessor
 
 import vllm
@@ -23,16 +24,24 @@ from leeway.core.errors import ConfigError, LeewayError
 from leeway.vllm.publish import serve_counters
 from leeway.vllm.request_law import read_request
 from leeway.vllm.runner_v1 import hook_runner
-from leeway.vllm.settings import PluginSettings, build_settings, describe_drafts, read_config
+from leeway.vllm.settings import (
+    SOURCE,
+    PluginSettings,
+    build_settings,
+    describe_drafts,
+    read_config,
+)
 from leeway.vllm.versions import why_not
 
 log = logging.getLogger("vllm.leeway")
 
 _MARK = "_leeway_hook"
-_NOT_V1 = (
-    "Leeway's laws are put into vLLM's Model Runner V1, and this server would use V2; set "
-    "VLLM_USE_V2_MODEL_RUNNER=0 in the environment"
-)
+_NOT_WITH_V2 = {
+    "watermark_config": "watermarks are put into tokens that vLLM draws, and the law draws them",
+    "parallel_config.enable_batch_sharded_sampling": "the law has not been tried with it",
+    "speculative_config.enable_adaptive_verification": "the law has to know a block's length "
+    "before its rows",
+}
 
 
 def install() -> None:
@@ -44,6 +53,10 @@ def install() -> None:
     if reason is None:
         _wrap(InputProcessor, "process_inputs", _admit)
         hook_runner(settings_of)
+        if HAS_TRITON:
+            from leeway.vllm import runner_v2  # noqa: PLC0415 (all of it is written in Triton)
+
+            runner_v2.hook_runner(settings_of)
 
 
 def settings_of(config: VllmConfig) -> PluginSettings | None:
@@ -71,9 +84,9 @@ def _start(
         return config
     if reason is not None:
         raise ConfigError(reason)
-    if config.use_v2_model_runner:
-        raise ConfigError(_NOT_V1)
     settings = settings_of(config)
+    if config.use_v2_model_runner:
+        _check_v2(config)
     assert settings is not None
     serve_counters(config.instance_id)
     log.info(
@@ -85,6 +98,21 @@ def _start(
         ", ".join(settings.ceiling.allowed),
     )
     return config
+
+
+def _check_v2(config: VllmConfig) -> None:
+    """Refuse what Model Runner V2 can do and the laws cannot."""
+    if not HAS_TRITON:
+        raise ConfigError(
+            "VLLM_USE_V2_MODEL_RUNNER is set, and Model Runner V2 needs Triton, which vLLM does "
+            "not find here; set it to 0"
+        )
+    for path, why in _NOT_WITH_V2.items():
+        value: object = config
+        for name in path.split("."):
+            value = getattr(value, name, None)
+        if value:
+            raise ConfigError(f"{path} is set, and {SOURCE} chooses a law: {why}; drop one")
 
 
 def _admit(

@@ -75,7 +75,7 @@ class Tally:
 
         Args:
             label: what ran.
-            num_draft_tokens: [num_requests], all above 0.
+            num_draft_tokens: [num_requests], 0 where nothing was judged.
             verdicts: of the same requests.
             losses: (TV, KL), each [num_requests, max_draft_len], 0 where not decided; None where
                 nothing was measured.
@@ -84,7 +84,7 @@ class Tally:
         num_decided = decided.sum()
         zero = torch.zeros((), dtype=torch.float64, device=self._device)
         counts: list[Any] = [
-            torch.ones_like(num_draft_tokens).sum(),
+            (num_draft_tokens > 0).sum(),
             num_draft_tokens.sum(),
             num_decided,
             verdicts.num_accepted.sum(),

@@ -1,4 +1,4 @@
-"""The function that stands in for vLLM's, called as vLLM's runner calls it."""
+"""The function that stands in for Model Runner V1's, called as that runner calls it."""
 
 from types import SimpleNamespace
 
@@ -7,8 +7,9 @@ import torch
 from tests.support.vllm_steps import NGRAM, settings
 
 from leeway.core.errors import BackendError
-from leeway.vllm import replaced as module
-from leeway.vllm.replaced import Replaced, Wish
+from leeway.vllm import decider as module
+from leeway.vllm.decider import Decider, Wish
+from leeway.vllm.replaced_v1 import ReplacedV1
 from leeway.vllm.tally import Label, Tally
 
 CPU = torch.device("cpu")
@@ -28,7 +29,7 @@ class Runner:
 
 
 def make(given=LOSSY, tally=None):
-    return Replaced(settings(given, drafts=NGRAM), CPU, tally, lambda wish: wish)
+    return ReplacedV1(Decider(settings(given, drafts=NGRAM), CPU, tally, lambda wish: wish))
 
 
 def call(replaced, runner, drafts, raw=None):

@@ -1,41 +1,20 @@
-"""What stands in for vLLM's `rejection_sample` in one process, without a name of vLLM's in it.
+"""What stands in for Model Runner V1's `rejection_sample`, without a name of vLLM's in it.
 
-In: the arguments of vLLM's function, and whose rows they are. Out: its result. A law is checked
-once against its closed form before it first judges; a call outside a step (warm-up) goes to vLLM's
-own function.
+In: the arguments of vLLM's function, and whose rows they are. Out: its result. A call outside a
+step (warm-up) goes to vLLM's own function.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
-from leeway.acceptance.base import Law
-from leeway.vllm.batch import Asked, Requests
+from leeway.vllm.decider import Decider
 from leeway.vllm.judge import Step, judge_step
-from leeway.vllm.request_law import read_request
-from leeway.vllm.self_check import check_law
-from leeway.vllm.settings import PluginSettings
-from leeway.vllm.tally import Tally
-
-
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """What sampling parameters say.
-
-    Attributes:
-        extra: the request's extra arguments.
-        is_greedy: temperature 0.
-        seed: the request's own, if it has one.
-    """
-
-    extra: Mapping[str, object] | None
-    is_greedy: bool
-    seed: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,45 +26,16 @@ class _Call:
     metadata: Any
 
 
-class Replaced:
+class ReplacedV1:
     """Judges in vLLM's place.
 
     Args:
-        settings: in force in this server.
-        device: where logits lie.
-        tally: counts; None on all but the first rank.
-        describe: reads sampling parameters.
-
-    Raises:
-        BackendError: the configured law does not emit its closed form here.
+        decider: decides.
     """
 
-    def __init__(
-        self,
-        settings: PluginSettings,
-        device: torch.device,
-        tally: Tally | None,
-        describe: Callable[[Any], Wish],
-    ) -> None:
-        self._settings = settings
-        self._device = device
-        self._tally = tally
-        self._describe = describe
-        self._requests = Requests(self._read, settings.seed)
-        self._checked: set[tuple[str, str, str]] = set()
+    def __init__(self, decider: Decider) -> None:
+        self._decider = decider
         self._call: _Call | None = None
-        self.check(settings.law)
-
-    def check(self, law: Law) -> None:
-        """Check a law of this kind once, before it judges.
-
-        Raises:
-            BackendError: it does not emit its closed form here.
-        """
-        kind = law.info.name, law.verifier, str(law.options.get("off_set"))
-        if kind not in self._checked:
-            check_law(law, self._device, has_rows=self._settings.drafts.has_rows)
-            self._checked.add(kind)
 
     def sample(self, original: Callable[..., Any], runner: Any, logits: Any, metadata: Any) -> Any:  # noqa: ANN401
         """Note whose rows are sampled, while the runner's `_sample` runs."""
@@ -133,7 +83,7 @@ class Replaced:
             return tokens
         states = call.runner.requests
         ids = call.runner.input_batch.req_ids
-        plan = self._requests.plan(ids, [states[name].sampling_params for name in ids], states)
+        plan = self._decider.plan(ids, [states[name].sampling_params for name in ids], states)
         raw = call.logits[call.metadata.target_logits_indices] if plan.reads_raw_rows else None
         step = Step(
             draft_token_ids=draft_token_ids,
@@ -145,10 +95,4 @@ class Replaced:
             bonus_token_ids=bonus_token_ids[:, 0],
         )
         coins = plan.throw(max_spec_len, step.num_draft_tokens > 0)
-        return judge_step(step, plan, coins, self._tally)
-
-    def _read(self, source: object) -> Asked:
-        wish = self._describe(source)
-        law = read_request(wish.extra, self._settings) or self._settings.law
-        self.check(law)
-        return Asked(law, wish.is_greedy, wish.seed)
+        return judge_step(step, plan, coins, self._decider.tally)

@@ -9,6 +9,7 @@ from leeway.text.tool_calls.dialect import HERMES
 from tests.server.conftest import client_of, frames, table_client
 from tests.server.fake_service import FakeService, PlainTemplate
 from tests.support.json_tokens import blank_table, write_json
+from tests.support.serving_cases import SERVED, case_label, serve
 from tests.support.tabular_engine import make_engine
 
 ADD = {
@@ -309,6 +310,20 @@ def test_t12_required_calls_follow_their_schemas_under_every_law(table_server, l
             assert set(arguments) == {"a", "b"} and arguments["b"] in ("x", "y")
         else:
             assert (call["function"]["name"], arguments) == ("halt", {})
+
+
+@pytest.mark.parametrize(("law", "drafter"), SERVED, ids=case_label)
+def test_t12_t14_a_required_call_is_one_whole_and_streamed_whoever_drafts(law, drafter):
+    tables = blank_table(1), blank_table(2)
+    sizes = {"context_len": 900, "capacity_tokens": 9000}
+    fields = {"tool_choice": "required", "parallel_tool_calls": False, "seed": 1}
+    with table_client(
+        lambda: write_json(serve(law, drafter, *tables, **sizes), TEMPLATE)
+    ) as client:
+        (call,) = choice_of(client, **fields)["message"]["tool_calls"]
+        name, arguments = call["function"]["name"], call["function"]["arguments"]
+        assert set(json.loads(arguments)) == {"add": {"a", "b"}, "halt": set()}[name]
+        assert streamed(client, **fields) == ("", [(name, arguments)], "tool_calls")
 
 
 def test_t12_t14_a_named_function_is_called_whole_and_streamed_alike(table_server):

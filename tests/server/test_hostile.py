@@ -216,18 +216,27 @@ def raw(url, data):
     return answer
 
 
-def test_no_bytes_end_the_process_or_leave_a_trace_in_later_answers():
-    body = {"prompt": "ab", "max_tokens": 30, "seed": 5}
-    with served_table() as (started, url):
-        before = httpx2.post(url + "/v1/completions", json=body, timeout=30).json()["choices"]
+@pytest.mark.parametrize("words", [(), ("api_key=secret",)])
+def test_no_bytes_end_the_process_or_leave_a_trace_in_later_answers(words):
+    asked = {
+        "json": {"prompt": "ab", "max_tokens": 30, "seed": 5},
+        "headers": {"Authorization": "Bearer secret"},
+        "timeout": 30,
+    }
+    with served_table(*words) as (started, url):
+        before = httpx2.post(url + "/v1/completions", **asked).json()["choices"]
         foreign = [(f"{name} of another host", data.replace(b"localhost", b"x"))
                    for name, data in GARBAGE.items()]  # fmt: skip
-        for name, data in [*GARBAGE.items(), *foreign]:
+        plain = [(f"{name} as text", data.replace(b"application/json", b"text/plain"))
+                 for name, data in GARBAGE.items()]  # fmt: skip
+        lost = [(f"{name} to no route", data.replace(b"/v1/completions", b"/v1/nothing"))
+                for name, data in GARBAGE.items()]  # fmt: skip
+        for name, data in [*GARBAGE.items(), *foreign, *plain, *lost]:
             answer = raw(url, data)
             assert not answer or answer.startswith(b"HTTP/1.1 "), (name, answer)
             assert b"HTTP/1.1 5" not in answer, (name, answer)
             assert started.poll() is None, name
-        after = httpx2.post(url + "/v1/completions", json=body, timeout=30).json()["choices"]
+        after = httpx2.post(url + "/v1/completions", **asked).json()["choices"]
         load = httpx2.get(url + "/health", timeout=30).json()["load"]
         started.send_signal(signal.SIGTERM)
         log = started.stderr.read()

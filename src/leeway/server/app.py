@@ -18,6 +18,7 @@ from leeway.core.config import ServerConfig
 from leeway.core.errors import LeewayError
 from leeway.server.access_log import AccessLogMiddleware
 from leeway.server.api_key import ApiKeyMiddleware, accepted_keys
+from leeway.server.body_begins import BodyBeginsMiddleware
 from leeway.server.completions import chat_completions, completions
 from leeway.server.cross_origin import cross_origin
 from leeway.server.errors import (
@@ -65,6 +66,7 @@ def create_app(
         middleware=[
             Middleware(RequestIdMiddleware),
             Middleware(AccessLogMiddleware),
+            Middleware(BodyBeginsMiddleware),
             Middleware(HostMiddleware, names=allowed_hosts(config)),
             *cross_origin(config),
             Middleware(ApiKeyMiddleware, keys=accepted_keys(config)),

@@ -47,8 +47,7 @@ class HostMiddleware:
         if scope["type"] == "http":
             for given in Headers(scope=scope).getlist("host"):
                 if not self._is_allowed(host_name(given)):
-                    if (await receive())["type"] == "http.request":  # else it left, or sent garbage
-                        await self._refuse(given, scope)(scope, receive, send)
+                    await self._refuse(given, scope)(scope, receive, send)
                     return
         await self._app(scope, receive, send)
 

@@ -76,7 +76,7 @@ def result(arm="exact", task="t0", sample=1, *, right=True, text="some words her
     """Return one answer of ten tokens in three seconds."""
     tally = Tally(
         num_verify_steps=5, num_output_tokens=10, num_draft_tokens=8, num_accepted_tokens=5,
-        num_decided=8, num_deferred=3, loss_tv_sum=0.8, loss_tv_max=0.2,
+        num_decided=8, num_outside_support=1, num_deferred=3, loss_tv_sum=0.8, loss_tv_max=0.2,
     )  # fmt: skip
     given = {
         "schema": SCHEMA,

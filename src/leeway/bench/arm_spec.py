@@ -4,8 +4,9 @@
     [NAME=]plain
 
 `plain` is decoding without drafts, by the law `rejection` and the fast row shape, which is the
-quickest honest way. In: text. Out: checked arms. Loads nothing: whether a drafter can be had shows
-when it is built.
+quickest honest way. `hard_support=true` among a law's options is the limit of that name: nothing
+that the target's row rules out is emitted. In: text. Out: checked arms. Loads nothing: whether a
+drafter can be had shows when it is built.
 """
 
 from __future__ import annotations
@@ -21,11 +22,14 @@ from leeway.core.config import DraftLengthName, EngineConfig
 from leeway.core.config_settings import DRAFT_LENGTHS, DRAFTERS, ROW_SHAPES, SETTINGS
 from leeway.core.config_values import integer, law_options
 from leeway.core.errors import ConfigError, LawError, did_you_mean
+from leeway.core.limits import NO_LIMITS, Limits
+from leeway.core.receipt import LawOption
 from leeway.core.types import Acceptance
 from leeway.drafters import registry
 from leeway.engine.compatibility import check_draft_rows
 
 PLAIN = "plain"
+_HARD = "hard_support"
 GRAMMAR = (
     "write [NAME=]LAW[:KEY=VALUE,...][@DRAFTER[:DEPTH[:adaptive]][,draft_temperature=X]]"
     "[/ROWSHAPE], like soft=typical:delta=0.2@ngram:3, or plain"
@@ -45,7 +49,7 @@ class ArmSpec:
     """One way to decode.
 
     `drafter` is none exactly when `num_speculative_tokens` is 0. `draft_temperature` is 1 where
-    nothing is drawn.
+    nothing is drawn. `limits` are none, or hard support.
     """
 
     name: str
@@ -55,11 +59,13 @@ class ArmSpec:
     draft_length: DraftLengthName
     row_shape: str
     draft_temperature: float = 1.0
+    limits: Limits = NO_LIMITS
 
     @property
     def text(self) -> str:
         """The whole definition in the grammar of this module."""
-        options = ",".join(f"{key}={value}" for key, value in self.acceptance.options.items())
+        words = [f"{key}={value}" for key, value in self.acceptance.options.items()]
+        options = ",".join([*words, *([f"{_HARD}=true"] if self.limits.hard_support else [])])
         law = f"{self.acceptance.law}:{options}" if options else self.acceptance.law
         depth = f"{self.num_speculative_tokens}:{self.draft_length}"
         scale = self.draft_temperature
@@ -133,6 +139,7 @@ def _parse(text: str, config: EngineConfig) -> ArmSpec:
         options = law_options(parts["options"]) if parts["options"] else {}
     except ValueError as reason:
         raise ConfigError(f"arm {text!r} {reason}", param="arm") from None
+    limits = Limits(hard_support=_hard_support(text, options.pop(_HARD, "false")))
     acceptance = Acceptance(parts["law"], options)
     drafter = _one_of(text, "drafter", parts["drafter"] or config.drafter, DRAFTERS)
     depth = 0 if drafter == "none" else _depth(text, parts["depth"], config)
@@ -154,6 +161,7 @@ def _parse(text: str, config: EngineConfig) -> ArmSpec:
         cast(DraftLengthName, length),
         _row_shape(text, parts["row_shape"] or config.row_shape),
         _draft_temperature(text, parts["draft_temperature"], drafter, config),
+        limits,
     )
 
 
@@ -167,6 +175,10 @@ def _plain(text: str, name: str, parts: re.Match[str]) -> ArmSpec:
         )
     row_shape = _row_shape(text, parts["row_shape"] or "fast")
     return ArmSpec(name, Acceptance(), "none", 0, "fixed", row_shape)
+
+
+def _hard_support(text: str, word: LawOption) -> bool:
+    return _one_of(text, _HARD, str(word), ("true", "false")) == "true"
 
 
 def _row_shape(text: str, name: str) -> str:

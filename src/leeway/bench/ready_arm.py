@@ -123,6 +123,7 @@ class ReadyArm:
                 sampling,
                 spec.acceptance,
                 spec.num_speculative_tokens,
+                limits=spec.limits,
             )
         )
         try:

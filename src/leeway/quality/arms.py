@@ -113,6 +113,7 @@ class EngineArm:
             ask.sampling,
             spec.acceptance,
             spec.num_speculative_tokens,
+            limits=spec.limits,
         )
 
     def _answered(self, ask: Ask, deltas: list[OutputDelta]) -> Answered:

@@ -39,7 +39,10 @@ DEFINITIONS = {
     "loss mean, p99, above": "total variation between the row emitted and the target's row over "
     f"decided positions: mean, what 99 % do not exceed, share above {HIGH_LOSS:g}; 0 for an exact "
     "law",
-    "KL": "divergence of the row emitted from the target's row, nats, mean over decided positions",
+    "outside": "decided positions whose emitted row gives some probability to tokens that the "
+    "target's row, truncated as asked for, gives none / decided positions",
+    "KL": "divergence of the row emitted from the target's row, nats, mean over the decided "
+    "positions that are not outside",
     "accepted (draft_acceptance_rate)": "draft tokens accepted / drafted",
     "kept (kept_draft_rate)": "draft tokens accepted / positions decided",
     "deferred (deferral_rate)": "positions at which the rule deferred to the target / positions "
@@ -84,7 +87,8 @@ class ArmSummary:
         tokens: of an answer.
         repetition: None where no answer is long enough.
         distinct: by n.
-        loss: mean, p99, share above, most, KL; None where there are no decided positions.
+        loss: mean, p99, share above, most, share outside, KL; None where there are no decided
+            positions.
         loss_mean: the mean with its interval.
     """
 
@@ -275,7 +279,9 @@ def _loss(results: Sequence[Result], tally: Tally) -> dict[str, float | None]:
         "high_rate": seen.high_rate,
         "max": known["total_variation_max"],
         "kl_mean": known["kl_mean"],
-        "outside_support": known["outside_support"],
+        "outside_rate": tally.num_outside_support / tally.num_decided
+        if tally.num_decided
+        else None,
     }
 
 

@@ -58,7 +58,7 @@ def pair_rows(pairs: Sequence[ArmPair]) -> Rows:
 
 def loss_rows(arms: Sequence[ArmSummary]) -> Rows:
     """Return how far each arm's emitted rows lie from the target's."""
-    rows = [["arm", "law", "loss mean", "p99", f"above {HIGH_LOSS:g}", "most", "KL"]]
+    rows = [["arm", "law", "loss mean", "p99", f"above {HIGH_LOSS:g}", "most", "outside", "KL"]]
     for one in arms:
         rows.append(
             [
@@ -68,6 +68,7 @@ def loss_rows(arms: Sequence[ArmSummary]) -> Rows:
                 number_text(one.loss["p99"], 3),
                 _share(one.loss["high_rate"]),
                 number_text(one.loss["max"], 3),
+                _share(one.loss["outside_rate"]),
                 number_text(one.loss["kl_mean"], 4),
             ]
         )

@@ -7,6 +7,7 @@ import pytest
 from leeway.bench.arm_spec import ArmSpec, parse_arms
 from leeway.core.config import EngineConfig
 from leeway.core.errors import ConfigError, LawError
+from leeway.core.limits import NO_LIMITS, Limits
 from leeway.core.types import Acceptance
 
 CONFIG = EngineConfig(drafter="ngram", num_speculative_tokens=4)
@@ -84,9 +85,19 @@ def test_what_an_arm_leaves_open_is_the_configurations():
     assert (arm.drafter, arm.num_speculative_tokens, arm.draft_length) == ("mtp", 2, "adaptive")
 
 
+def test_hard_support_is_a_limit_among_the_options():
+    arm = parse("tv_budget:hard_support=true,budget=0.1@mtp:3")
+    assert arm.acceptance == Acceptance("tv_budget", {"budget": 0.1})
+    assert arm.limits == Limits(hard_support=True)
+    assert arm.text.startswith("tv_budget:budget=0.1,hard_support=true@mtp:3")
+    assert parse("tv_budget:hard_support=false,budget=0.1").limits == NO_LIMITS
+    assert parse("opt:hard_support=true,alpha=0@mtp:1").limits.hard_support
+
+
 @pytest.mark.parametrize(
     "text",
     [
+        "tv_budget:budget=0.1,hard_support=true@mtp:3",
         "typical:delta=0.2,off_set=coin@ngram:3",
         "block@mtp:5:adaptive/fast",
         "block@mtp_ngram:5,draft_temperature=0.25",
@@ -106,6 +117,7 @@ def test_the_whole_definition_says_the_same(text):
         ("rejection@", "is not an arm"),
         ("rejection@ngram:3:adaptive:1", "is not an arm"),
         ("rejection@ngrams:3", "'ngrams'; did you mean 'ngram'?; allowed: "),
+        ("opt:hard_support=yes@mtp", "has the hard_support 'yes'; allowed: true, false"),
         ("rejection@ngram:three", "has a depth that is not an integer"),
         ("rejection@ngram:33", "has a depth that is out of range"),
         ("rejection@ngram:3:flexible", "has the draft length 'flexible'"),

@@ -18,6 +18,7 @@ from leeway.engine.self_check import SelfCheck, check_lanes
 
 SAMPLING = SamplingParams(max_tokens=10, seed=3, ignore_eos=True)
 PROMPT = (0, 1, 2, 0, 1)
+ARMS_OF_OPT = (("free", ""), ("hard", ",hard_support=true"))
 
 
 def test_all_arms_are_over_one_target_and_leave_nothing_behind():
@@ -39,6 +40,13 @@ def test_an_arm_decodes_what_an_engine_of_its_own_would():
     request = ask(PROMPT, max_tokens=10, seed=3, ignore_eos=True)
     assert run.token_ids == token_ids(run_all(engine, request)["a"])
     assert run.receipt.law == "typical" and run.receipt.drafter == "ngram"
+
+
+def test_an_arm_with_hard_support_emits_nothing_that_the_target_rules_out():
+    free, hard = make_arms([f"{n}=opt:alpha=0.9{h}@draft_model:3" for n, h in ARMS_OF_OPT])
+    sampling = replace(SAMPLING, max_tokens=40, top_k=2)
+    outside = [arm.run(PROMPT, sampling).receipt.tally.num_outside_support for arm in (free, hard)]
+    assert outside[0] > 0 and outside[1] == 0
 
 
 def test_another_law_than_asked_for_makes_an_arm_void():

@@ -17,6 +17,15 @@ def asks_over(arm, **sampling):
     return letter_plan([arm], **sampling).asks(1)
 
 
+def test_hard_support_holds_in_a_batch():
+    tallies = []
+    for hard in ("false", "true"):
+        [arm] = make_arms([f"opt:alpha=0.9,hard_support={hard}@draft_model:3"])
+        answered = list(EngineArm(arm).answers(asks_over(arm, top_k=2, max_tokens=20)))
+        tallies.append(sum(one.tally.num_outside_support for one in answered))
+    assert tallies[0] > 0 and tallies[1] == 0
+
+
 @pytest.mark.parametrize("law", ["rejection", "typical:delta=0.3", "plain"])
 def test_a_batch_says_what_single_requests_say(law):
     [arm] = make_arms([law])

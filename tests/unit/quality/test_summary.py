@@ -33,6 +33,7 @@ def test_an_arm_by_hand():
     assert arm.rates["draft_acceptance_rate"] == 5 / 8 and arm.rates["deferral_rate"] == 3 / 8
     assert arm.loss["mean"] == pytest.approx(0.1) and arm.loss["p99"] == 0.2
     assert arm.loss["high_rate"] == 0.5 and arm.loss["max"] == 0.2
+    assert arm.loss["outside_rate"] == 1 / 8
     assert (arm.law, arm.guarantee, arm.void) == ("rejection", "exact_distribution", None)
 
 

@@ -23,6 +23,9 @@ from leeway.quality.rates import design_effect, wilson_interval
 from leeway.quality.repetition import LONGEST, REPEATED, distinct_rate, repetition_rate
 from leeway.quality.results import Result
 
+ALL_INSTRUCTIONS = "num_instructions"
+"""Measure of a suite whose tasks hold several instructions: how many, of which others are parts."""
+
 DEFINITIONS = {
     "strict": "pass@1: answers that are right and whole / answers; one that was cut at its most "
     "tokens has failed, whatever it says",
@@ -83,7 +86,7 @@ class ArmSummary:
         void: why the arm does not count; None if it does.
         num_errors: requests without an answer, left out of all below.
         strict, completed, truncated: None without answers.
-        parts: means of the suite's further measures.
+        parts: means of the suite's further measures, and shares of all instructions.
         tokens: of an answer.
         repetition: None where no answer is long enough.
         distinct: by n.
@@ -266,8 +269,16 @@ def _rate(groups: Mapping[str, Sequence[float]]) -> Rate | None:
 
 
 def _parts(results: Sequence[Result]) -> dict[str, float]:
+    """Return means over answers; of counts `num_X` of instructions, the share of all of them."""
     names = dict.fromkeys(name for one in results for name in one.parts)
-    return {name: fmean(one.parts[name] for one in results if name in one.parts) for name in names}
+    values = {name: [one.parts[name] for one in results if name in one.parts] for name in names}
+    asked = sum(values.pop(ALL_INSTRUCTIONS, []))
+    return {
+        name.replace("num_", "instruction_", 1): sum(found) / asked
+        if name.startswith("num_")
+        else fmean(found)
+        for name, found in values.items()
+    }
 
 
 def _loss(results: Sequence[Result], tally: Tally) -> dict[str, float | None]:

@@ -37,6 +37,14 @@ def test_an_arm_by_hand():
     assert (arm.law, arm.guarantee, arm.void) == ("rejection", "exact_distribution", None)
 
 
+def test_instructions_are_counted_over_all_answers():
+    counts = [{"num_instructions": 3.0, "num_strict": 1.0, "prompt_strict": 0.0}] * 2
+    counts.append({"num_instructions": 1.0, "num_strict": 1.0, "prompt_strict": 1.0})
+    answers = [result(task=f"t{i}", parts=parts) for i, parts in enumerate(counts)]
+    [arm] = summarise(answers, {"exact": "rejection"})
+    assert arm.parts == pytest.approx({"instruction_strict": 3 / 7, "prompt_strict": 1 / 3})
+
+
 def test_an_arm_without_an_answer_has_no_rates():
     [arm] = summarise([failed()], {"exact": "rejection"})
     assert arm.strict is None and arm.completed is None and arm.tokens is None

@@ -26,7 +26,7 @@ PARTS = {
     "prompt_strict": "1 if every instruction is followed as the answer stands",
     "prompt_loose": "1 if every instruction is followed once first line, last line or asterisks go",
     "num_instructions": "instructions in the prompt",
-    "num_strict": "of them followed as the answer stands; sums give the rate by instruction",
+    "num_strict": "of them followed as the answer stands; reports say instruction_strict, of all",
     "num_loose": "of them followed loosely",
 }
 

@@ -41,7 +41,7 @@ check: setup-dev
 	$(BIN)/lint-imports
 
 vllm:
-	$$(scripts/vllm_env) -m pytest -p no:xdist tests/vllm
+	$$(scripts/vllm_env) -m pytest -p no:xdist -o timeout=1800 tests/vllm
 
 clean:
 	rm -rf .venv

@@ -26,12 +26,12 @@ def greedy_call(num_tokens=NUM_TOKENS, **extra):
     return {"prompts": PROMPTS, "params": [params] * len(PROMPTS)}
 
 
-def sampled_call(num_requests=NUM_REQUESTS, num_tokens=NUM_TOKENS, **law):
+def sampled_call(num_requests=NUM_REQUESTS, num_tokens=NUM_TOKENS, top_k=TOP_K, **law):
     """Return a call of as many seeded requests under a law."""
     params = [
         {
             "temperature": TEMPERATURE,
-            "top_k": TOP_K,
+            "top_k": top_k,
             "max_tokens": num_tokens,
             "ignore_eos": True,
             "seed": seed,

@@ -1,6 +1,6 @@
 """A table of laws inside vLLM with a real model: tokens per verify step and measured loss.
 
-    python -m tests.vllm.law_table MODEL.gguf [--tokens 64] [--noise 0.1]
+    python -m tests.vllm.law_table MODEL.gguf [--tokens 64] [--noise 0.1] [--dtype float32]
 
 The GGUF's weights are written as a Hugging Face folder for vLLM. There is no smaller model of the
 same tokens to draft with, so the draft model is the target with noise in its matrices: a draft of
@@ -83,17 +83,19 @@ def make_call(law, num_tokens):
     return {"prompts": texts, "params": params}
 
 
-def measure(process, target, speculative, laws, num_tokens):
+def measure(process, target, dtype, speculative, laws, num_tokens):
     """Return each law's counters under one drafter."""
     engine = {
         "model": target,
         "max_model_len": 512,
-        "dtype": "bfloat16",
+        "dtype": dtype,
         "enforce_eager": True,
         "max_num_seqs": 8,
         "seed": 0,
         "speculative_config": speculative,
-        "additional_config": {"leeway": {"law": "rejection", "allow_laws": "all"}},
+        "additional_config": {
+            "leeway": {"law": "rejection", "allow_laws": "all", "meter_every": 1}
+        },
     }
     calls = [make_call(law, num_tokens) for law in laws]
     answers = process.run({"engine": engine, "calls": calls})
@@ -105,6 +107,8 @@ def main():
     parser.add_argument("model", type=Path)
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--noise", type=float, default=0.1)
+    parser.add_argument("--dtype", default="bfloat16")
+    parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -117,12 +121,16 @@ def main():
             "num_speculative_tokens": 4,
             "draft_sample_method": "probabilistic",
         }
-        process = EngineProcess(folder / "log", VLLM_ENABLE_V1_MULTIPROCESSING="0")
+        process = EngineProcess(
+            folder / "log",
+            VLLM_ENABLE_V1_MULTIPROCESSING="0",
+            OMP_NUM_THREADS=str(options.threads),
+        )
         print("| drafter | law | tokens per verify step | deferral rate | mean TV | positions |")  # noqa: T201
         print("|---|---|---|---|---|---|")  # noqa: T201
         for drafter, speculative in (("draft model", sampled), ("n-gram", ngram)):
             laws = [law for law in LAWS if drafter == "draft model" or law["law"] != "opt"]
-            found = measure(process, target, speculative, laws, options.tokens)
+            found = measure(process, target, options.dtype, speculative, laws, options.tokens)
             for law, counts in zip(laws, found, strict=True):
                 print(f"| {drafter} | {shown(law)} | {row(counts)} |", flush=True)  # noqa: T201
         process.end()

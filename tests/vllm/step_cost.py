@@ -102,6 +102,10 @@ def main():
     parser.add_argument("--batch-sizes", type=int, nargs="+", default=[1, 8, 64])
     parser.add_argument("--repeats", type=int, default=9)
     options = parser.parse_args()
+    from vllm.platforms import current_platform
+
+    current_platform.import_kernels()
+    current_platform.register_triton_kernel_overrides()
     torch.set_num_threads(1)
     print("| vocabulary | requests | draft rows | vLLM's own, ms | " + " | ".join(ARMS) + " |")  # noqa: T201
     print("|" + "---|" * (len(ARMS) + 4))  # noqa: T201

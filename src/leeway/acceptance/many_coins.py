@@ -34,9 +34,24 @@ def uniforms(keys: Array, steps: Array, num_rows: int, purpose: Purpose) -> Arra
     Returns:
         float64, uniform on [0, 1), 53 bits.
     """
+    rows = namespace(keys).arange(num_rows, device=keys.device)
+    return uniforms_at(keys, steps, rows, int(purpose) + 0 * rows)
+
+
+def uniforms_at(keys: Array, steps: Array, rows: Array, purposes: Array) -> Array:
+    """Return coins of several purposes at once: [num_requests, num_coins].
+
+    Args:
+        keys: [num_requests], int64, any bits.
+        steps: [num_requests], int64, >= 0.
+        rows: [num_coins], int64, the row of each coin.
+        purposes: [num_coins], int64, what each decides.
+
+    Returns:
+        float64, uniform on [0, 1), 53 bits.
+    """
     xp = namespace(keys)
-    rows = xp.arange(num_rows, device=keys.device)[None, :]
-    counter = rows, int(purpose) + 0 * rows, *_halves(steps[:, None])
+    counter = rows[None, :], purposes[None, :], *_halves(steps[:, None])
     low, high, _, _ = philox(counter, _halves(keys[:, None]))
     return xp.astype((high >> 5) * 2**26 + (low >> 6), xp.float64) * 2.0**-53
 

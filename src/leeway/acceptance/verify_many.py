@@ -19,12 +19,15 @@ from leeway.acceptance.algebra import (
     normalise,
     positive_part,
     total,
+    without,
 )
 from leeway.acceptance.base import Array, Guarantee, Law, RowPair
 from leeway.acceptance.blocks import Blocks
 from leeway.acceptance.exact import with_draft_rows
 from leeway.acceptance.many_coins import draw_many
 from leeway.core.errors import LawError
+
+_EXACT = Guarantee.EXACT_DISTRIBUTION
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ def verify_many(  # noqa: PLR0917
     Args:
         law: decides; its `verifier` says how.
         rows: flat rows, [num_rows, num_columns]. Draft rows of None are point masses at the
-            drafted columns; block verification writes them out, others do not.
+            drafted columns; block verification of a lossy law writes them out, others do not.
         draft_columns: [num_rows], integers; any column at rows that `blocks` does not name.
         blocks: where each request's rows lie.
         next_target_probs: [num_requests, num_columns], the target's row behind the last draft
@@ -138,16 +141,23 @@ def _by_block(
 
     **Source**: Sun et al. 2025, arXiv 2403.10444, Algorithm 2.
     """
-    rows = with_draft_rows(rows, draft_columns)
-    emitted, draft = law.emitted_probs(rows), rows.draft_probs
+    is_certain_draft = rows.draft_probs is None and law.info.guarantee is _EXACT
+    rows = rows if is_certain_draft else with_draft_rows(rows, draft_columns)
+    emitted, draft = rows.target_probs, rows.draft_probs
+    if not is_certain_draft:
+        emitted = law.emitted_probs(rows)
     xp = namespace(emitted)
     is_drafted = blocks.is_drafted()
-    ratios = (blocks.grid(at(one, draft_columns)) for one in (emitted, draft))
-    weights = _path_weights(*(xp.astype(one, xp.float64) for one in ratios))
+    own = at(emitted, draft_columns)
+    ratios = own, xp.ones_like(own) if is_certain_draft else at(draft, draft_columns)
+    weights = _path_weights(*(xp.astype(blocks.grid(one), xp.float64) for one in ratios))
     before, behind = weights[:, :-1], weights[:, 1:]
 
     weight_before = xp.astype(before[blocks.places(draft_columns.shape[0])], emitted.dtype)
-    mass = total(positive_part(weight_before[:, None] * emitted - draft))
+    if is_certain_draft:  # w p - 1 is never positive at the drafted column
+        mass = weight_before * positive_part(total(emitted) - own)
+    else:
+        mass = total(positive_part(weight_before[:, None] * emitted - draft))
     mass = xp.astype(xp.where(is_drafted, blocks.grid(mass), 0.0), xp.float64)
     mass_behind = xp.concat([mass[:, 1:], xp.zeros_like(mass[:, :1])], axis=-1)
     is_certain = behind >= 1.0
@@ -159,9 +169,12 @@ def _by_block(
     num_accepted = xp.max(xp.where(stands, lengths, 0), axis=-1)
 
     at_rejection = blocks.rows_at(num_accepted)
-    weight = xp.astype(at(weights, num_accepted), emitted.dtype)[:, None]
     fallback = emitted[at_rejection]
-    leftover = positive_part(weight * fallback - draft[at_rejection])
+    if is_certain_draft:
+        leftover = without(fallback, draft_columns[at_rejection])
+    else:
+        weight = xp.astype(at(weights, num_accepted), emitted.dtype)[:, None]
+        leftover = positive_part(weight * fallback - draft[at_rejection])
     return _Judged(
         num_accepted=num_accepted,
         is_kept=is_drafted & is_certain,

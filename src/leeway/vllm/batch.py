@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from leeway.acceptance.base import Guarantee, Law
-from leeway.acceptance.many_coins import uniforms
+from leeway.acceptance.many_coins import uniforms_at
 from leeway.core.rng import Purpose
 from leeway.core.types import FloatArray, IntArray
 
@@ -101,10 +101,12 @@ class Plan:
             max_draft_len: most draft tokens of a request.
             is_drafted: [num_requests] bool, who has a block.
         """
-        accept = uniforms(self.keys, self.steps, max_draft_len, Purpose.ACCEPT)
-        recover = uniforms(self.keys, self.steps, 1, Purpose.RECOVER)
+        rows = np.arange(max_draft_len + 1)
+        rows[-1] = 0
+        purposes = np.full(max_draft_len + 1, Purpose.ACCEPT, dtype=np.int64)
+        purposes[-1] = Purpose.RECOVER
+        coins: FloatArray = uniforms_at(self.keys, self.steps, rows, purposes)
         self.steps[...] += is_drafted
-        coins: FloatArray = np.concatenate([accept, recover], axis=1)
         return coins
 
 

@@ -23,6 +23,7 @@ from leeway.core.types import Acceptance
 
 SOURCE = "--additional-config leeway"
 METER = "meter_every"
+METER_EVERY = 16
 LAW_PARAM = "leeway_law"
 _POSITIONAL = ("tv_budget", "exact_prefix", "phase", "phase_begin", "phase_end")
 _OWN_DRAFTS = ("ngram", "ngram_gpu", "suffix", "medusa")
@@ -98,10 +99,10 @@ def read_config(
             '{"leeway": {"law": "typical", "delta": 0.2}}',
             param="leeway",
         )
-    meter_every = 1
+    meter_every = METER_EVERY
     if given is not None:
         given = dict(given)
-        meter_every = _meter(given.pop(METER, 1))
+        meter_every = _meter(given.pop(METER, METER_EVERY))
     config = resolve_law(given, SOURCE, environ=environ)
     return None if config is None else (config, meter_every)
 
@@ -201,7 +202,7 @@ def _meter(raw: object) -> int:
     if isinstance(raw, bool) or not isinstance(raw, int) or raw < 0:
         raise ConfigError(
             f"{METER} is {raw!r} (from {SOURCE}); allowed: 1 (every verify step), a larger whole "
-            "number, or 0 (off)",
+            f"number ({METER_EVERY} unless set), or 0 (off)",
             param=METER,
         )
     return raw

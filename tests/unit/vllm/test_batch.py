@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from tests.support.vllm_steps import law, plan_of
 
+from leeway.acceptance.many_coins import uniforms
+from leeway.core.rng import Purpose
 from leeway.vllm.batch import Asked, Requests, engaged_name, request_key
 
 EXACT = law("rejection")
@@ -67,6 +69,15 @@ def test_no_coin_is_thrown_twice():
     assert thrown.shape == (4, 2, 4)
     assert len(np.unique(thrown)) == thrown.size
     assert ((thrown >= 0) & (thrown < 1)).all()
+
+
+def test_the_last_column_decides_the_recovered_token():
+    plan = plan_of(*[(law("rejection"), False, seed) for seed in (1, 2, 3)])
+    coins = plan.throw(4, np.ones(3, dtype=np.bool_))
+    steps = np.zeros(3, dtype=np.int64)
+    accept = uniforms(plan.keys, steps, 4, Purpose.ACCEPT)
+    recover = uniforms(plan.keys, steps, 1, Purpose.RECOVER)
+    assert (coins == np.concatenate([accept, recover], axis=1)).all()
 
 
 def test_a_request_without_a_draft_uses_no_step():

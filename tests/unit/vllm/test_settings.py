@@ -6,7 +6,7 @@ import pytest
 from tests.support.vllm_steps import NGRAM, settings
 
 from leeway.core.errors import ConfigError, LawError
-from leeway.vllm.settings import describe_drafts, read_config
+from leeway.vllm.settings import METER_EVERY, describe_drafts, read_config
 
 
 @pytest.mark.parametrize("additional", [None, {}, {"other": 1}, object()])
@@ -17,7 +17,7 @@ def test_without_our_key_nothing_is_asked_for(additional):
 def test_the_environment_alone_asks_for_a_law():
     config, meter_every = read_config({}, environ={"LEEWAY_TYPICAL_THRESHOLD": "0.2"})
     assert config.acceptance.law == "typical"
-    assert meter_every == 1
+    assert meter_every == METER_EVERY
 
 
 def test_law_ceiling_and_meter():

@@ -137,30 +137,15 @@ class ReplacedV2:
         call = self._call
         if call is None:
             own: tuple[torch.Tensor, torch.Tensor, torch.Tensor] = original(
-                sampler,
-                logits,
-                draft_logits,
-                draft_sampled,
-                pos,
-                cu_num_logits,
-                idx_mapping,
-                idx_mapping_np,
-                expanded_idx_mapping,
-                expanded_local_pos,
-                seq_lens_upper_bound_np,
+                sampler, logits, draft_logits, draft_sampled, pos, cu_num_logits, idx_mapping,
+                idx_mapping_np, expanded_idx_mapping, expanded_local_pos, seq_lens_upper_bound_np,
                 verify_draft_sampled,
-            )
+            )  # fmt: skip
             return own
         processed = sampler.sampler.apply_sampling_params(
-            logits,
-            expanded_idx_mapping,
-            idx_mapping,
-            idx_mapping_np,
-            pos,
-            draft_sampled,
-            expanded_local_pos,
-            seq_lens_upper_bound_np,
-        )
+            logits, expanded_idx_mapping, idx_mapping, idx_mapping_np, pos, draft_sampled,
+            expanded_local_pos, seq_lens_upper_bound_np,
+        )  # fmt: skip
         chunk = slice(call.num_done, call.num_done + len(idx_mapping_np))
         call.num_done = chunk.stop
         plan, coins = call.plan.part(chunk), call.coins[chunk]

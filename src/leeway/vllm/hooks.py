@@ -28,12 +28,27 @@ def replace(place: Place, hook: Callable[..., Any]) -> None:
     setattr(owner, name, hooked)
 
 
+def is_replaced(owner: Any, name: str) -> bool:  # noqa: ANN401
+    """Return whether a hook stands in for a function."""
+    return hasattr(getattr(owner, name), _HOOK)
+
+
+def engage(places: Sequence[Place], own: Sequence[Callable[..., Any]]) -> None:
+    """Replace functions by the hooks at the same places of `own`, once all are as expected.
+
+    Raises:
+        ConfigError: a function is not the one that its hook is written for; none is replaced.
+    """
+    check(places)
+    for place, hook in zip(places, own, strict=True):
+        replace(place, hook)
+
+
 def restore(places: Sequence[Place]) -> None:
     """Take the hooks of an earlier engine of this process away."""
     for owner, name, _ in places:
-        found = getattr(owner, name)
-        if hasattr(found, _HOOK):
-            setattr(owner, name, found.__wrapped__)
+        if is_replaced(owner, name):
+            setattr(owner, name, getattr(owner, name).__wrapped__)
 
 
 def check(places: Sequence[Place]) -> None:

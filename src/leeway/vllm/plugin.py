@@ -21,6 +21,7 @@ from vllm.v1.engine.input_processor import InputProcessor
 
 import vllm
 from leeway.core.errors import ConfigError, LeewayError
+from leeway.vllm import hooks
 from leeway.vllm.publish import serve_counters
 from leeway.vllm.request_law import read_request
 from leeway.vllm.runner_v1 import hook_runner
@@ -35,7 +36,7 @@ from leeway.vllm.versions import why_not
 
 log = logging.getLogger("vllm.leeway")
 
-_MARK = "_leeway_hook"
+_SETTINGS = "_leeway_settings"
 _NOT_WITH_V2 = {
     "watermark_config": "watermarks are put into tokens that vLLM draws, and the law draws them",
     "parallel_config.enable_batch_sharded_sampling": "the law has not been tried with it",
@@ -46,12 +47,12 @@ _NOT_WITH_V2 = {
 
 def install() -> None:
     """Put every hook in place, once in each process."""
-    if hasattr(EngineArgs.create_engine_config, _MARK):
+    if hooks.is_replaced(EngineArgs, "create_engine_config"):
         return
     reason = why_not(vllm.__version__)
-    _wrap(EngineArgs, "create_engine_config", functools.partial(_start, reason))
+    hooks.replace((EngineArgs, "create_engine_config", ()), functools.partial(_start, reason))
     if reason is None:
-        _wrap(InputProcessor, "process_inputs", _admit)
+        hooks.replace((InputProcessor, "process_inputs", ()), _admit)
         hook_runner(settings_of)
         if HAS_TRITON:
             from leeway.vllm import runner_v2  # noqa: PLC0415 (all of it is written in Triton)
@@ -135,19 +136,7 @@ def _admit(
 
 
 def _settings_once(processor: InputProcessor) -> PluginSettings | None:
-    if not hasattr(processor, _MARK):
-        setattr(processor, _MARK, settings_of(processor.vllm_config))
-    found: PluginSettings | None = getattr(processor, _MARK)
+    if not hasattr(processor, _SETTINGS):
+        setattr(processor, _SETTINGS, settings_of(processor.vllm_config))
+    found: PluginSettings | None = getattr(processor, _SETTINGS)
     return found
-
-
-def _wrap(owner: type, name: str, hook: Callable[..., Any]) -> None:
-    """Replace a method by `hook(original, self, ...)`."""
-    original = getattr(owner, name)
-
-    @functools.wraps(original)
-    def hooked(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-        return hook(original, *args, **kwargs)
-
-    setattr(hooked, _MARK, True)
-    setattr(owner, name, hooked)

@@ -7,9 +7,6 @@ requests the rows belong to is known one call further up, in the runner's `_samp
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import vllm.v1.sample.rejection_sampler as sampler_module
 from vllm.platforms import current_platform
 
@@ -50,12 +47,8 @@ def _restore() -> None:
 
 
 def _engage(decider: Decider) -> None:
-    places = _places()
-    hooks.check(places)
     replaced = ReplacedV1(decider)
-    own: list[Callable[..., Any]] = [replaced.rejection_sample, replaced.sample]
-    for place, hook in zip(places, own, strict=True):
-        hooks.replace(place, hook)
+    hooks.engage(_places(), [replaced.rejection_sample, replaced.sample])
     if current_platform.is_cpu():
         sampler_module.expand_batch_to_tokens = expand_batch_to_tokens
         sampler_module.apply_sampling_constraints = unless_empty(

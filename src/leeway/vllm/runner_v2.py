@@ -6,9 +6,6 @@ The runner hands its logits to `RejectionSampler.__call__`, which verifies them 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from vllm.v1.worker.gpu.sample.sampler import Sampler
 from vllm.v1.worker.gpu.spec_decode.rejection_sampler import RejectionSampler
 
@@ -54,14 +51,8 @@ def _restore() -> None:
 
 
 def _engage(decider: Decider) -> None:
-    places = _places()
-    hooks.check(places)
     replaced = ReplacedV2(decider)
-    own: list[Callable[..., Any]] = [
-        replaced.verify,
-        replaced.call,
-        replaced.add_request,
-        replaced.finish_requests,
-    ]
-    for place, hook in zip(places, own, strict=True):
-        hooks.replace(place, hook)
+    hooks.engage(
+        _places(),
+        [replaced.verify, replaced.call, replaced.add_request, replaced.finish_requests],
+    )

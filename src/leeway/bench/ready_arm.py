@@ -24,6 +24,7 @@ from leeway.core.types import FinishReason, Request, SamplingParams
 from leeway.drafters.base import Drafter
 from leeway.drafters.none import NoDrafter
 from leeway.engine.engine import Engine
+from leeway.engine.self_check import may_draft, row_shape_in_use
 
 BuildDrafter = Callable[[str], Drafter]
 
@@ -215,14 +216,13 @@ def ready_arms(
     """
     reader = Reader(engine.parts.backend)
     parts = timed_parts(replace(engine.parts, backend=cast(Backend, reader)), clock)
-    check = engine.parts.self_check
-    may_draft = check is None or check.may_draft
+    is_drafting = may_draft(engine.parts.self_check)
     drafters: dict[str, Drafter] = {"none": NoDrafter()}
     arms = []
     for spec in specs:
         set_row_shape(engine, _row_shape_in_use(engine, spec))
         if spec.drafter not in drafters:
-            made = build_drafter(spec.drafter) if may_draft else NoDrafter()
+            made = build_drafter(spec.drafter) if is_drafting else NoDrafter()
             drafters[spec.drafter] = timed_drafter(made, clock)
         config = replace(
             engine.config,
@@ -235,7 +235,7 @@ def ready_arms(
         drafter = drafters[spec.drafter]
         with naming_arm(spec.name):
             own = Engine(replace(parts, drafter=drafter), config)
-        named = replace(spec, drafter=drafter.name) if may_draft else spec  # what auto came to be
+        named = replace(spec, drafter=drafter.name) if is_drafting else spec  # what auto came to be
         arms.append(
             ReadyArm(named, own, build_law(spec.acceptance), clock, reader, itertools.count())
         )
@@ -243,8 +243,7 @@ def ready_arms(
 
 
 def _row_shape_in_use(engine: Engine, spec: ArmSpec) -> str:
-    check = engine.parts.self_check
-    return spec.row_shape if check is None else check.row_shape(spec.row_shape)
+    return row_shape_in_use(engine.parts.self_check, spec.row_shape)
 
 
 def set_row_shape(engine: Engine, row_shape: str) -> None:

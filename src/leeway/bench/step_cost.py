@@ -29,6 +29,7 @@ from leeway.bench.samples import Samples
 from leeway.core.types import Acceptance, Draft, FloatArray, Request, Rows, SamplingParams
 from leeway.drafters.base import DraftAsk, Drafter, Observation
 from leeway.engine.engine import Engine
+from leeway.engine.self_check import may_draft
 
 DEFINITIONS = {
     "forward": "one backend call that appends M tokens to a sequence of C cached tokens and gives "
@@ -154,8 +155,7 @@ def measure_steps(
     up, so that every step carries `num_speculative_tokens`. Nothing is measured where the
     self-check at load declined blocks of drafts.
     """
-    check = engine.parts.self_check
-    if check is not None and not check.may_draft:
+    if not may_draft(engine.parts.self_check):
         return []
     drafter = FullBlockDrafter(engine.parts.drafter)
     config = replace(engine.config, draft_length="fixed", prefix_cache="off")

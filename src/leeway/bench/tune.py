@@ -22,6 +22,7 @@ from leeway.bench.intervals import CONFIDENCE, Estimate, t_quantile
 from leeway.core.errors import RequestError
 from leeway.core.receipt import Receipt, Tally
 from leeway.core.types import SamplingParams
+from leeway.engine.self_check import may_draft, row_shape_in_use
 from leeway.llm import LLM
 from leeway.scheduler.draft_length import DraftLength
 
@@ -125,8 +126,7 @@ def tune(
             blocks of drafts.
     """
     assert max_depth >= 1 and num_seeds >= 2
-    check = llm.engine.parts.self_check
-    if check is not None and not check.may_draft:
+    if not may_draft(llm.engine.parts.self_check):
         raise RequestError(
             "nothing is drafted on this machine, so no length can be measured: the self-check at "
             "load declined blocks of drafts; leave the settings as they are"
@@ -270,8 +270,8 @@ def _quickest_shape(llm: LLM, *, is_plain: bool) -> Iterator[None]:
         yield
         return
     check = llm.engine.parts.self_check
-    backend.set_row_shape("fast" if check is None else check.row_shape("fast"))
+    backend.set_row_shape(row_shape_in_use(check, "fast"))
     try:
         yield
     finally:
-        backend.set_row_shape(shape if check is None else check.row_shape(shape))
+        backend.set_row_shape(row_shape_in_use(check, shape))

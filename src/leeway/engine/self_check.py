@@ -84,12 +84,21 @@ class SelfCheck:
         }
 
 
+def may_draft(check: SelfCheck | None) -> bool:
+    """Return whether blocks of several rows may be used; they may where nothing was checked."""
+    return check is None or check.may_draft
+
+
+def row_shape_in_use(check: SelfCheck | None, asked: str) -> str:
+    """Return the row shape that is used where this one is asked for."""
+    return asked if check is None else check.row_shape(asked)
+
+
 def demotion_of(check: SelfCheck | None, config: EngineConfig, request: Request) -> Demotion | None:
     """Return why nothing will be drafted for a request that may have drafts."""
     asked = request.num_speculative_tokens
     most = config.num_speculative_tokens if asked is None else asked
-    is_declined = check is not None and not check.may_draft
-    return "self_check" if is_declined and most > 0 and config.drafter != "none" else None
+    return "self_check" if not may_draft(check) and most > 0 and config.drafter != "none" else None
 
 
 def check_lanes(

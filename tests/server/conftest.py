@@ -12,11 +12,13 @@ import pytest
 import uvicorn
 from starlette.testclient import TestClient
 
+from leeway.backends.tabular import random_table
 from leeway.core.config import EngineConfig, ServerConfig
 from leeway.engine.service import EngineService
 from leeway.server.app import KEEP_ALIVE_S, create_app
 from leeway.server.listen import listen, url_of
 from tests.server.fake_service import FakeService
+from tests.support.tabular_engine import make_engine
 
 CHAT = {"model": "scripted-model", "messages": [{"role": "user", "content": "Hi"}]}
 
@@ -88,6 +90,24 @@ def table_client(load):
         wait_until_ready(service)
         yield client
         service.stop()
+
+
+@contextmanager
+def fuzzed_table(context_len):
+    """Serve a table that drafts from another; nothing of it may be left at the end."""
+    with table_client(
+        lambda: make_engine(
+            random_table(5, 1, seed=1),
+            drafter="draft_model",
+            draft_table=random_table(5, 1, seed=2),
+            eos_token_id=4,
+            context_len=context_len,
+            capacity_tokens=1200,
+        )
+    ) as client:
+        yield client
+        engine = client.app.state.server.service.engine
+        assert engine.parts.backend.num_open() == 0 and not engine.has_work
 
 
 def wait_until_ready(service):

@@ -26,7 +26,7 @@ from leeway.server.schema import (
 )
 from leeway.server.tokenize import TOKENIZE_RULES
 from leeway.text.chat_template import ChatTemplate
-from tests.server.conftest import table_client
+from tests.server.conftest import fuzzed_table, table_client
 from tests.support.tabular_engine import make_engine
 
 MESSAGES = [{"role": "user", "content": "ab"}]
@@ -140,19 +140,8 @@ def bodies(kind, rules, least):
 
 @pytest.fixture(scope="module")
 def table():
-    with table_client(
-        lambda: make_engine(
-            random_table(5, 1, seed=1),
-            drafter="draft_model",
-            draft_table=random_table(5, 1, seed=2),
-            eos_token_id=4,
-            context_len=60,
-            capacity_tokens=1200,
-        )
-    ) as client:
+    with fuzzed_table(context_len=60) as client:
         yield client
-        engine = client.app.state.server.service.engine
-        assert engine.parts.backend.num_open() == 0 and not engine.has_work
 
 
 @pytest.mark.parametrize("path", ROUTES)

@@ -19,9 +19,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from leeway.backends.tabular import random_table
-from tests.server.conftest import table_client
-from tests.support.tabular_engine import make_engine
+from tests.server.conftest import fuzzed_table
 
 CHECKS = [
     not_a_server_error,
@@ -47,19 +45,8 @@ READ = (
 
 @pytest.fixture(scope="module")
 def table():
-    with table_client(
-        lambda: make_engine(
-            random_table(5, 1, seed=1),
-            drafter="draft_model",
-            draft_table=random_table(5, 1, seed=2),
-            eos_token_id=4,
-            context_len=40,
-            capacity_tokens=1200,
-        )
-    ) as client:
+    with fuzzed_table(context_len=40) as client:
         yield client
-        engine = client.app.state.server.service.engine
-        assert engine.parts.backend.num_open() == 0 and not engine.has_work
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,8 @@ from dataclasses import replace
 import httpx2
 import pytest
 
-from leeway.core.types import Request, SamplingParams
+from leeway.core.types import OutputDelta, Request, SamplingParams
+from leeway.engine.engine import Engine
 from leeway.engine.service import EngineService
 from tests.server import soak
 from tests.server.conftest import live_server, wait_until_ready
@@ -24,7 +25,9 @@ TEXT = (0, 1, 2, 3, 3, 1, 0, 2, 2, 1, 3, 0, 1)
 def request_of(client: int, round_: int) -> Request:
     number = client * NUM_ROUNDS + round_
     sampling = SamplingParams(
-        temperature=0.0 if number % 2 else 0.9, seed=number % 6, max_tokens=8 + number % 20
+        temperature=0.0 if number % 2 else 0.9,
+        seed=number % 6,
+        max_tokens=8 + number % 20 if round_ else 40,
     )
     prompt = TEXT[: 4 + number % 10]
     return Request(f"{client}-{round_}", prompt, sampling, LAWS[number % len(LAWS)])
@@ -52,7 +55,7 @@ def one_client(url: str, client: int) -> list[tuple[Request, str]]:
             if (client + round_) % 4 == 3:
                 bad = http.post("/v1/completions", json={**body, "max_tokens": "many"})
                 assert bad.status_code == 400
-            if (client + round_) % 3 == 2:
+            if round_ and (client + round_) % 3 == 2:
                 leaving = {**body, "stream": True, "max_tokens": 60}
                 with http.stream("POST", "/v1/completions", json=leaving) as response:
                     next(response.iter_lines())
@@ -62,10 +65,27 @@ def one_client(url: str, client: int) -> list[tuple[Request, str]]:
     return answers
 
 
+def hold_first_step(service: EngineService, engine: Engine) -> None:
+    """Wait for every client's first request, so that they are together however fast each is.
+
+    Six run at once, of up to 53 tokens each, where there is room for 128: some are preempted.
+    """
+    step = engine.step
+
+    def held() -> list[OutputDelta]:
+        with service._wake:
+            assert service._wake.wait_for(lambda: service.num_open == NUM_CLIENTS, timeout=60)
+        engine.step = step
+        return step()
+
+    engine.step = held
+
+
 @pytest.mark.parametrize("drafter", DRAFTERS)
 def test_t15_t17_t18_eight_clients_get_their_own_answers_and_leave_nothing(drafter):
     engine = engine_of(drafter, capacity_tokens=128, context_len=96, max_num_seqs=6)
     service = EngineService(lambda: engine)
+    hold_first_step(service, engine)
     service.start()
     wait_until_ready(service)
     with live_server(service, allow_laws=("all",)) as url, ThreadPoolExecutor(NUM_CLIENTS) as pool:

@@ -12,6 +12,13 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 MAX_MODEL_LEN = 128
+ALONE = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
+KINDS = {
+    "one rank": ALONE,
+    "ranks": {"VLLM_ENABLE_V1_MULTIPROCESSING": "1"},
+    "V2": {**ALONE, "VLLM_USE_V2_MODEL_RUNNER": "1"},
+}
+"""How an engine is run, and the environment that makes it so."""
 
 
 def pytest_collection_modifyitems(items):
@@ -40,28 +47,38 @@ def environment(**more):
 
 
 class EngineProcess:
-    """A process that runs one engine after the other; importing vLLM once is most of the time.
+    """A process of its own for one engine: a second one in a process that had vLLM's n-gram drafter
+    gets other weights (vLLM 0.32's CPU build, also without this plugin).
 
     Args:
         log: what vLLM writes; jobs and answers lie beside it.
+        arguments: of vllm.LLM.
         more: of the process' environment.
     """
 
-    def __init__(self, log, **more):
+    def __init__(self, log, arguments, **more):
         self._log = log
-        self._environment = environment(**more)
         self._num_jobs = 0
-        self._process = None
+        log.with_name(f"{log.name}.engine.json").write_text(json.dumps(arguments))
+        with log.open("w") as out:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.vllm.run_engine", f"{log}.engine.json"],
+                cwd=ROOT,
+                env=environment(**more),
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
 
-    def run(self, job):
-        """Return the job's answer; what vLLM wrote is shown if it ends."""
-        if self._process is None or self._process.poll() is not None:
-            self._start()
+    def run(self, calls, *, watch=False):
+        """Return the answers of calls; what vLLM wrote is shown if it ends."""
         self._num_jobs += 1
-        stem = f"{self._log.name}-{self._num_jobs}"
-        asked = self._log.with_name(f"{stem}.json")
-        answer = self._log.with_name(f"{stem}.answer.json")
-        asked.write_text(json.dumps(job))
+        asked, answer = (
+            self._log.with_name(f"{self._log.name}-{self._num_jobs}.{kind}.json")
+            for kind in ("job", "answer")
+        )
+        asked.write_text(json.dumps({"calls": calls, "watch": watch}))
         self._process.stdin.write(json.dumps([str(asked), str(answer)]) + "\n")
         self._process.stdin.flush()
         while not answer.exists():
@@ -72,21 +89,8 @@ class EngineProcess:
 
     def end(self):
         """End the process."""
-        if self._process is not None:
-            self._process.stdin.close()
-            self._process.wait()
-
-    def _start(self):
-        with self._log.open("a") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.vllm.run_engine"],
-                cwd=ROOT,
-                env=self._environment,
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
+        self._process.stdin.close()
+        self._process.wait()
 
 
 @pytest.fixture(scope="session")
@@ -99,22 +103,20 @@ def models(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def run(models, tmp_path_factory):
-    """Return a function that runs calls in one engine and returns their answers."""
+    """Return a function that runs calls in one engine and returns their answers.
+
+    Each engine stays until the session ends.
+    """
     folder = tmp_path_factory.mktemp("jobs")
-    alone = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
-    processes = {
-        "one rank": EngineProcess(folder / "alone", **alone),
-        "ranks": EngineProcess(folder / "ranks", VLLM_ENABLE_V1_MULTIPROCESSING="1"),
-        "V2": EngineProcess(folder / "v2", **alone, VLLM_USE_V2_MODEL_RUNNER="1"),
-    }
+    processes = {}
 
     def run_calls(calls, *, drafter=None, law=None, watch=False, kind="one rank", **engine):
-        job = {
-            "engine": engine_arguments(models, drafter, law, **engine),
-            "calls": calls,
-            "watch": watch,
-        }
-        return processes[kind].run(job)
+        arguments = engine_arguments(models, drafter, law, **engine)
+        key = json.dumps([kind, arguments])
+        if key not in processes:
+            log = folder / f"engine-{len(processes)}"
+            processes[key] = EngineProcess(log, arguments, **KINDS[kind])
+        return processes[key].run(calls, watch=watch)
 
     yield run_calls
     for process in processes.values():

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from tests.support.tiny_models import hf_config, hf_name, write_safetensors
-from tests.vllm.conftest import EngineProcess
+from tests.vllm.conftest import ALONE, EngineProcess
 
 from leeway.models.gguf import GGUFFiles
 from leeway.models.tensor_shapes import expected_shapes
@@ -83,12 +83,12 @@ def make_call(law, num_tokens):
     return {"prompts": texts, "params": params}
 
 
-def measure(process, target, dtype, speculative, laws, num_tokens):
-    """Return each law's counters under one drafter."""
+def measure(log, target, options, speculative, laws):
+    """Return each law's counters under one drafter, as each is done."""
     engine = {
         "model": target,
         "max_model_len": 512,
-        "dtype": dtype,
+        "dtype": options.dtype,
         "enforce_eager": True,
         "max_num_seqs": 8,
         "seed": 0,
@@ -97,9 +97,11 @@ def measure(process, target, dtype, speculative, laws, num_tokens):
             "leeway": {"law": "rejection", "allow_laws": "all", "meter_every": 1}
         },
     }
-    calls = [make_call(law, num_tokens) for law in laws]
-    answers = process.run({"engine": engine, "calls": calls})
-    return [next(iter(answer["counters"].values())) for answer in answers]
+    process = EngineProcess(log, engine, **ALONE, OMP_NUM_THREADS=str(options.threads))
+    for law in laws:
+        (answer,) = process.run([make_call(law, options.tokens)])
+        yield next(iter(answer["counters"].values()))
+    process.end()
 
 
 def main():
@@ -121,19 +123,13 @@ def main():
             "num_speculative_tokens": 4,
             "draft_sample_method": "probabilistic",
         }
-        process = EngineProcess(
-            folder / "log",
-            VLLM_ENABLE_V1_MULTIPROCESSING="0",
-            OMP_NUM_THREADS=str(options.threads),
-        )
         print("| drafter | law | tokens per verify step | deferral rate | mean TV | positions |")  # noqa: T201
         print("|---|---|---|---|---|---|")  # noqa: T201
         for drafter, speculative in (("draft model", sampled), ("n-gram", ngram)):
             laws = [law for law in LAWS if drafter == "draft model" or law["law"] != "opt"]
-            found = measure(process, target, options.dtype, speculative, laws, options.tokens)
+            found = measure(folder / drafter, target, options, speculative, laws)
             for law, counts in zip(laws, found, strict=True):
                 print(f"| {drafter} | {shown(law)} | {row(counts)} |", flush=True)  # noqa: T201
-        process.end()
 
 
 def shown(law):

@@ -1,13 +1,11 @@
-"""Run vLLM offline in a process of its own: python -m tests.vllm.run_engine
+"""Run vLLM offline in a process of its own: python -m tests.vllm.run_engine ENGINE.json
 
-Each line of stdin names two files: a job and where its answer goes. A job is {"engine": arguments
-of vllm.LLM, "calls": [...], "watch": true or false}, a call {"prompts": [ids or text], "params":
+The file holds arguments of vllm.LLM. Each line of stdin names two files: a job and where its answer
+goes. A job is {"calls": [...], "watch": true or false}, a call {"prompts": [ids or text], "params":
 [{...}]}. The answer holds for each call the token ids, the logprobs where asked for, and what the
-call added to the counters that /metrics shows. A job with the arguments of the last one has its
-engine, another ends it first.
+call added to the counters that /metrics shows.
 """
 
-import gc
 import json
 import os
 import sys
@@ -81,47 +79,19 @@ def rows_of(logprobs):
     ]
 
 
-class Engine:
-    """The engine that is running, and what it runs for."""
-
-    def __init__(self):
-        self.arguments = None
-        self.llm = None
-
-    def of(self, arguments):
-        """Return the engine of these arguments."""
-        if self.arguments != arguments:
-            self.end()
-            from vllm import LLM
-
-            self.llm, self.arguments = LLM(**arguments), arguments
-        return self.llm
-
-    def end(self):
-        """End the engine, so that another can begin in this process."""
-        if self.llm is not None:
-            from vllm.distributed import cleanup_dist_env_and_memory
-            from vllm.platforms import current_platform
-
-            # Stays in force; the search through all modules a second time stumbles over some.
-            type(current_platform).register_triton_kernel_overrides = classmethod(lambda _: None)
-            self.llm.llm_engine.engine_core.shutdown()
-            self.llm = self.arguments = None
-            gc.collect()
-            cleanup_dist_env_and_memory()
-
-
 def main():
     if os.environ.get("VLLM_USE_V2_MODEL_RUNNER") == "1":
         interpret()
-    engine = Engine()
+    from vllm import LLM
+
+    llm = LLM(**json.loads(Path(sys.argv[1]).read_text()))
     for line in sys.stdin:
         asked, answer = map(Path, json.loads(line))
         job = json.loads(asked.read_text())
-        emitted = EmittedTokens() if job.get("watch") else None
+        emitted = EmittedTokens() if job["watch"] else None
         found = []
         for call in job["calls"]:
-            found.append(generate(engine.of(job["engine"]), call))
+            found.append(generate(llm, call))
             if emitted is not None:
                 found[-1]["emitted"] = emitted.take()
         if emitted is not None:
@@ -129,7 +99,7 @@ def main():
         unfinished = answer.with_suffix(".part")
         unfinished.write_text(json.dumps(found))
         unfinished.rename(answer)
-    engine.end()
+    llm.llm_engine.engine_core.shutdown()
 
 
 if __name__ == "__main__":

@@ -61,8 +61,8 @@ def test_under_exact_laws_every_token_follows_the_target_of_plain_vllm(run, draf
 
 
 def test_a_lossy_law_is_seen_to_leave_the_target(run):
-    call = sampled_call(law="ensemble", weight=0.3)
-    (answer,) = run([call], drafter="draft_model probabilistic", law=EXACT)
+    call = sampled_call(law="tokenv3", alpha=0.9)
+    (answer,) = run([call], drafter="draft_model greedy", law=EXACT)
     found, expected = against_plain(run, answer["token_ids"])
     with pytest.raises(AssertionError, match="chi-square"):
         assert_follows(found, expected)
@@ -72,11 +72,14 @@ def test_judged_positions_emit_their_law_s_closed_form(run, drafter):
     has_rows = draft_rows(drafter) == "rows"
     laws = [law for law in LOSSY if has_rows or law["law"] != "opt"]
     laws += [{"law": "rejection"}, {"law": "block"}]
-    answers = run([sampled_call(**law) for law in laws], drafter=drafter, law=EXACT, watch=True)
+    # n-grams find a draft for a quarter of the positions, models for all.
+    size = {"num_requests": 1280, "num_tokens": 72} if drafter == "ngram" else {}
+    calls = [sampled_call(**size, **law) for law in laws]
+    answers = run(calls, drafter=drafter, law=EXACT, watch=True)
     for law, answer in zip(laws, answers, strict=True):
         found, expected = (np.array(answer["emitted"][name]) for name in ("found", "expected"))
         assert answer["emitted"]["impossible"] == 0, law
-        assert found.sum() >= NUM_DRAWS / 2, law
+        assert found.sum() >= NUM_DRAWS, law
         assert_follows(found, expected, law)
         (counts,) = answer["counters"].values()
         is_exact = law["law"] in {"rejection", "block"}

@@ -8,14 +8,15 @@ does not depend on how many tokens were drafted.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from leeway.acceptance.algebra import namespace
 from leeway.acceptance.base import Array
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Blocks:
-    """The drafted blocks of several requests.
+    """The drafted blocks of several requests. What is asked for often is computed once.
 
     Attributes:
         first_rows: [num_requests], int64: the row of each request's first draft token, never
@@ -28,22 +29,24 @@ class Blocks:
     num_draft_tokens: Array
     max_draft_len: int
 
+    @cached_property
     def is_drafted(self) -> Array:
-        """Return which places of the grid, [num_requests, max_draft_len], hold a draft token."""
-        return self._offsets() < self.num_draft_tokens[:, None]
+        """Which places of the grid, [num_requests, max_draft_len], hold a draft token."""
+        return self._offsets < self.num_draft_tokens[:, None]
+
+    @cached_property
+    def rows(self) -> Array:
+        """The row of each place of the grid, 0 where nothing was drafted."""
+        rows = self.first_rows[:, None] + self._offsets
+        return namespace(rows).where(self.is_drafted, rows, 0)
 
     def is_last(self) -> Array:
         """Return which places hold a block's last draft token."""
-        return self._offsets() == self.num_draft_tokens[:, None] - 1
+        return self._offsets == self.num_draft_tokens[:, None] - 1
 
     def is_up_to(self, lengths: Array) -> Array:
         """Return which drafted places have at most `lengths` ([num_requests]) before them."""
-        return self.is_drafted() & (self._offsets() <= lengths[:, None])
-
-    def rows(self) -> Array:
-        """Return the row of each place of the grid, 0 where nothing was drafted."""
-        rows = self.first_rows[:, None] + self._offsets()
-        return namespace(rows).where(self.is_drafted(), rows, 0)
+        return self.is_drafted & (self._offsets <= lengths[:, None])
 
     def rows_at(self, offsets: Array) -> Array:
         """Return the row at an offset into each block, the last one's beyond: [num_requests].
@@ -57,10 +60,10 @@ class Blocks:
 
     def grid(self, values: Array) -> Array:
         """Return flat values, [num_rows], as a grid; anything where nothing was drafted."""
-        rows = self.rows()
+        xp = namespace(values)
         if values.shape[0] > 0:
-            return values[rows]
-        return namespace(values).zeros(rows.shape, dtype=values.dtype, device=values.device)
+            return xp.reshape(xp.take(values, self._flat_rows, axis=0), self.rows.shape)
+        return xp.zeros(self.rows.shape, dtype=values.dtype, device=values.device)
 
     def places(self, num_rows: int) -> tuple[Array, Array]:
         """Return request and offset of every row, the inverse of `rows`: each [num_rows].
@@ -74,6 +77,11 @@ class Blocks:
         offsets = rows - self.first_rows[requests]
         return requests, xp.clip(offsets, 0, self.max_draft_len - 1)
 
+    @cached_property
+    def _flat_rows(self) -> Array:
+        return namespace(self.rows).reshape(self.rows, (-1,))
+
+    @cached_property
     def _offsets(self) -> Array:
         first = self.first_rows
         return namespace(first).arange(self.max_draft_len, device=first.device)[None, :]

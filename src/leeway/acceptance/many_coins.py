@@ -10,6 +10,8 @@ Knows no law.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from leeway.acceptance.algebra import at, column_indices, namespace, only_where
 from leeway.acceptance.base import Array
 from leeway.core.rng import Purpose
@@ -93,7 +95,7 @@ def draw_many(probs: Array, coins: Array) -> Array:
     """
     num_requests, num_columns = probs.shape
     if num_columns <= _GROUP:
-        return _pick(probs, coins)[0]
+        return _pick(probs, coins).place
     xp = namespace(probs)
     num_whole = num_columns // _GROUP
     whole = probs[:, : num_whole * _GROUP]
@@ -101,26 +103,41 @@ def draw_many(probs: Array, coins: Array) -> Array:
     if num_whole * _GROUP < num_columns:
         rest = xp.sum(probs[:, num_whole * _GROUP :], axis=-1, keepdims=True)
         sums = xp.concat([sums, rest], axis=-1)
-    group, coins = _pick(sums, coins)
-    columns = group[:, None] * _GROUP + column_indices(probs)[:_GROUP]
+    picked = _pick(sums, coins)
+    first = picked.place * _GROUP
+    columns = first[:, None] + column_indices(probs)[:_GROUP]
     inside = xp.clip(columns, None, num_columns - 1)
     members = only_where(columns == inside, xp.take_along_axis(probs, inside, axis=-1))
-    return group * _GROUP + _pick(members, coins)[0]
+    return first + _pick(members, picked.rest()).place
 
 
-def _pick(masses: Array, coins: Array) -> tuple[Array, Array]:
-    """Return the place that each coin falls on, and where inside it: [num_rows] each."""
+@dataclass(frozen=True, slots=True)
+class _Picked:
+    """The place that each row's coin falls on: [num_rows], and the integers that it fell among."""
+
+    place: Array
+    reached: Array
+    cells: Array
+    ends: Array
+
+    def rest(self) -> Array:
+        """Return where inside its place each coin fell, in [0, 1): [num_rows]."""
+        xp = namespace(self.reached)
+        own = at(self.cells, self.place)
+        before = xp.astype(at(self.ends, self.place) - own, xp.float64)
+        return (self.reached - before) / xp.astype(own, xp.float64)
+
+
+def _pick(masses: Array, coins: Array) -> _Picked:
     xp = namespace(masses)
     masses = xp.astype(masses, xp.float64)
-    shares = masses / xp.sum(masses, axis=-1, keepdims=True)
-    cells = xp.astype(shares * _CELLS, xp.int64)
+    cells = xp.astype(masses * (_CELLS / xp.sum(masses, axis=-1, keepdims=True)), xp.int64)
     ends = xp.cumulative_sum(cells, axis=-1)
-    reached = coins * xp.astype(ends[:, -1], xp.float64)
-    cell = xp.minimum(xp.astype(reached, xp.int64), ends[:, -1] - 1)
-    place = xp.sum(xp.astype(ends <= cell[:, None], xp.int64), axis=-1)
-    own = at(cells, place)
-    inside = reached - xp.astype(at(ends, place) - own, xp.float64)
-    return place, inside / xp.astype(own, xp.float64)
+    last = ends[:, -1:]
+    reached = coins[:, None] * xp.astype(last, xp.float64)
+    cell = xp.minimum(xp.astype(reached, xp.int64), last - 1)
+    place = xp.sum(xp.astype(ends <= cell, xp.int64), axis=-1)
+    return _Picked(place, reached[:, 0], cells, ends)
 
 
 def _high(product: Array) -> Array:

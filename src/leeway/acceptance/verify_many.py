@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from leeway.acceptance.algebra import (
     at,
-    capped_ratio,
     most_likely,
     namespace,
     normalise,
     positive_part,
+    smallest,
     total,
     without,
 )
@@ -93,7 +93,7 @@ def verify_many(  # noqa: PLR0917
     columns = xp.astype(draft_columns, xp.int64, copy=False)
     if 0 in accept_uniforms.shape or columns.shape[0] == 0:
         num_accepted = xp.zeros_like(blocks.num_draft_tokens)
-        is_kept, recovered = xp.zeros_like(blocks.is_drafted()), -1
+        is_kept, recovered = xp.zeros_like(blocks.is_drafted), -1
     else:
         judge = _by_block if law.verifier == "block" else _by_token
         judged = judge(law, rows, columns, blocks, accept_uniforms)
@@ -121,7 +121,7 @@ def _by_token(
     """
     kept, accept = law.judge(rows, draft_columns)
     xp = namespace(accept)
-    is_drafted = blocks.is_drafted()
+    is_drafted = blocks.is_drafted
     rejects = ~(is_drafted & (coins < blocks.grid(accept)))
     num_rejected_before = xp.cumulative_sum(xp.astype(rejects, xp.int64), axis=-1)
     num_accepted = total(xp.astype(num_rejected_before == 0, xp.int64))
@@ -147,7 +147,7 @@ def _by_block(
     if not is_certain_draft:
         emitted = law.emitted_probs(rows)
     xp = namespace(emitted)
-    is_drafted = blocks.is_drafted()
+    is_drafted = blocks.is_drafted
     own = at(emitted, draft_columns)
     ratios = own, xp.ones_like(own) if is_certain_draft else at(draft, draft_columns)
     weights = _path_weights(*(xp.astype(blocks.grid(one), xp.float64) for one in ratios))
@@ -185,9 +185,10 @@ def _by_block(
 def _path_weights(emitted: Array, draft: Array) -> Array:
     """Return P_0 to P_k: [num_requests, max_draft_len + 1]."""
     xp = namespace(emitted)
-    weights = [xp.ones_like(emitted[:, 0])]
-    for place in range(emitted.shape[1]):
-        weights.append(capped_ratio(weights[-1] * emitted[:, place], draft[:, place]))
+    ratios = emitted / xp.clip(draft, smallest(draft), None)  # finite, and > 0 where emitted is
+    weights = [xp.ones_like(ratios[:, 0])]
+    for place in range(ratios.shape[1]):
+        weights.append(xp.clip(weights[-1] * ratios[:, place], None, 1.0))
     return xp.stack(weights, axis=-1)
 
 

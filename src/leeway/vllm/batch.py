@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from leeway.core.rng import Purpose
 from leeway.core.types import FloatArray, IntArray
 
 GREEDY_NAME = "greedy_match"
+_NUM_COINS, _MAX_STEPS = 512, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,35 @@ class Group:
         return self.is_greedy and not self.law.reads_raw_rows
 
 
+@dataclass(slots=True)
+class _Drawn:
+    """Coins of some blocks to come: of a few requests they cost no more than those of one block.
+
+    Attributes:
+        steps: [num_requests], the first block of each request that they are for.
+        coins: [num_requests, num_steps, max_draft_len + 1].
+    """
+
+    steps: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    coins: FloatArray = field(default_factory=lambda: np.zeros((0, 0, 0)))
+
+    def has(self, steps: IntArray, max_draft_len: int) -> bool:
+        """Return whether the coins of these blocks are there."""
+        _, num_steps, num_coins = self.coins.shape
+        return num_coins == max_draft_len + 1 and int((steps - self.steps).max()) < num_steps
+
+    def draw(self, keys: IntArray, steps: IntArray, max_draft_len: int) -> None:
+        """Draw the coins of the next blocks of each request."""
+        rows = np.arange(max_draft_len + 1)
+        rows[-1] = 0
+        purposes = np.full(max_draft_len + 1, Purpose.ACCEPT, dtype=np.int64)
+        purposes[-1] = Purpose.RECOVER
+        num_steps = min(max(_NUM_COINS // (len(keys) * len(rows)), 1), _MAX_STEPS)
+        ahead = (steps[:, None] + np.arange(num_steps)).reshape(-1)
+        coins = uniforms_at(np.repeat(keys, num_steps), ahead, rows, purposes)
+        self.steps, self.coins = steps.copy(), coins.reshape(len(keys), num_steps, len(rows))
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The batch until it changes.
@@ -67,6 +97,7 @@ class Plan:
     groups: tuple[Group, ...]
     keys: IntArray
     steps: IntArray
+    _drawn: _Drawn = field(default_factory=_Drawn)
 
     @property
     def reads_raw_rows(self) -> bool:
@@ -101,11 +132,10 @@ class Plan:
             max_draft_len: most draft tokens of a request.
             is_drafted: [num_requests] bool, who has a block.
         """
-        rows = np.arange(max_draft_len + 1)
-        rows[-1] = 0
-        purposes = np.full(max_draft_len + 1, Purpose.ACCEPT, dtype=np.int64)
-        purposes[-1] = Purpose.RECOVER
-        coins: FloatArray = uniforms_at(self.keys, self.steps, rows, purposes)
+        drawn = self._drawn
+        if not drawn.has(self.steps, max_draft_len):
+            drawn.draw(self.keys, self.steps, max_draft_len)
+        coins: FloatArray = drawn.coins[np.arange(len(self.steps)), self.steps - drawn.steps]
         self.steps[...] += is_drafted
         return coins
 

@@ -153,7 +153,7 @@ def _engage(step: Step, group: Group) -> tuple[Law, RowPair]:
 def _match(step: Step, blocks: Blocks) -> ManyVerdicts:
     """Keep drafts as long as each is the target's most likely token."""
     best = step.target_logits.argmax(dim=-1)
-    is_match = blocks.grid(best == step.draft_token_ids) & blocks.is_drafted()
+    is_match = blocks.grid(best == step.draft_token_ids) & blocks.is_drafted
     num_accepted = is_match.to(torch.int64).cumprod(dim=1).sum(dim=1)
     return ManyVerdicts(
         num_accepted=num_accepted,

@@ -207,7 +207,7 @@ def _lengths(ids: torch.Tensor, num: IntArray, max_draft_len: int) -> torch.Tens
     """Return how many draft tokens of each request come before its first -1: [num_requests]."""
     counts = torch.from_numpy(num).to(ids.device)
     blocks = Blocks(torch.cumsum(counts, dim=0) - counts, counts, max_draft_len)
-    is_valid: torch.Tensor = blocks.grid(ids >= 0) & blocks.is_drafted()
+    is_valid: torch.Tensor = blocks.grid(ids >= 0) & blocks.is_drafted
     return is_valid.to(torch.int64).cumprod(dim=1).sum(dim=1)
 
 

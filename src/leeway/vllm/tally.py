@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -80,25 +79,7 @@ class Tally:
             losses: (TV, KL), each [num_requests, max_draft_len], 0 where not decided; None where
                 nothing was measured.
         """
-        decided = verdicts.is_decided
-        num_decided = decided.sum()
-        zero = torch.zeros((), dtype=torch.float64, device=self._device)
-        counts: list[Any] = [
-            (num_draft_tokens > 0).sum(),
-            num_draft_tokens.sum(),
-            num_decided,
-            verdicts.num_accepted.sum(),
-            (decided & ~verdicts.is_kept).sum(),
-            (~verdicts.is_bonus).sum(),
-        ]
-        if losses is None:
-            counts += [zero] * 4
-        else:
-            variation, divergence = losses
-            outside = torch.isinf(divergence)
-            inside = torch.where(outside, torch.zeros_like(divergence), divergence)
-            counts += [num_decided, variation.sum(), inside.sum(), outside.sum()]
-        added = torch.stack([one.to(torch.float64) for one in counts])
+        added = _counts(num_draft_tokens, verdicts, losses)
         with self._lock:
             known = self._sums.get(label)
             self._sums[label] = added if known is None else known + added
@@ -111,6 +92,31 @@ class Tally:
         return {
             label: dict(zip(FIELDS, values.tolist(), strict=True)) for label, values in sums.items()
         }
+
+
+def _counts(
+    num_draft_tokens: torch.Tensor,
+    verdicts: ManyVerdicts,
+    losses: tuple[torch.Tensor, torch.Tensor] | None,
+) -> torch.Tensor:
+    """Return what a step adds to each of `FIELDS`: float64."""
+    decided = verdicts.is_decided
+    by_request = (
+        num_draft_tokens > 0,
+        num_draft_tokens,
+        decided.sum(dim=1),
+        verdicts.num_accepted,
+        (decided & ~verdicts.is_kept).sum(dim=1),
+        ~verdicts.is_bonus,
+    )
+    counts = torch.stack([one.to(torch.float64) for one in by_request]).sum(dim=1)
+    if losses is None:
+        return torch.nn.functional.pad(counts, (0, len(FIELDS) - len(counts)))
+    variation, divergence = (one.to(torch.float64) for one in losses)
+    outside = torch.isinf(divergence)
+    by_position = variation, torch.where(outside, 0.0, divergence), outside.to(torch.float64)
+    sums = torch.stack(by_position).sum(dim=(1, 2))
+    return torch.cat([counts, counts[2:3], sums])
 
 
 def rates(counts: dict[str, float]) -> dict[str, float | None]:

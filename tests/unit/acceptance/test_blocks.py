@@ -13,8 +13,8 @@ def blocks(kind, first_rows, num_draft_tokens, max_draft_len=3):
 def test_places_of_the_grid(kind):
     three = blocks(kind, [0, 2, 2], [2, 0, 1])
     drafted = [[True, True, False], [False, False, False], [True, False, False]]
-    assert numbers(three.is_drafted()).tolist() == drafted
-    assert numbers(three.rows()).tolist() == [[0, 1, 0], [0, 0, 0], [2, 0, 0]]
+    assert numbers(three.is_drafted).tolist() == drafted
+    assert numbers(three.rows).tolist() == [[0, 1, 0], [0, 0, 0], [2, 0, 0]]
     last = [[False, True, False], [False, False, False], [True, False, False]]
     assert numbers(three.is_last()).tolist() == last
     up_to = numbers(three.is_up_to(kind.array([0, 0, 1])))

@@ -71,6 +71,19 @@ def test_no_coin_is_thrown_twice():
     assert ((thrown >= 0) & (thrown < 1)).all()
 
 
+def test_each_block_has_the_coins_of_its_step_whoever_had_a_draft():
+    plan = plan_of(*[(EXACT, False, seed) for seed in range(3)])
+    generator = np.random.default_rng(0)
+    for _ in range(60):
+        max_draft_len = int(generator.choice((2, 5)))
+        steps = plan.steps.copy()
+        expected = uniforms(plan.keys, steps, max_draft_len, Purpose.ACCEPT)
+        coins = plan.throw(max_draft_len, generator.random(3) < 0.7)
+        assert (coins[:, :-1] == expected).all()
+        assert (coins[:, -1:] == uniforms(plan.keys, steps, 1, Purpose.RECOVER)).all()
+    assert len({*plan.steps.tolist()}) == 3
+
+
 def test_the_last_column_decides_the_recovered_token():
     plan = plan_of(*[(law("rejection"), False, seed) for seed in (1, 2, 3)])
     coins = plan.throw(4, np.ones(3, dtype=np.bool_))

@@ -61,7 +61,7 @@ def test_under_exact_laws_every_token_follows_the_target_of_plain_vllm(run, draf
 
 
 def test_a_lossy_law_is_seen_to_leave_the_target(run):
-    call = sampled_call(law="tokenv3", alpha=0.9)
+    call = sampled_call(law="tokenv3", alpha=0.6)  # lower ranks are drafted as well, and not kept
     (answer,) = run([call], drafter="draft_model greedy", law=EXACT)
     found, expected = against_plain(run, answer["token_ids"])
     with pytest.raises(AssertionError, match="chi-square"):

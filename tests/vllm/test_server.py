@@ -77,6 +77,7 @@ def complete(address, **xargs):
         "prompt": [10, 45, 45, 12, 45, 45, 12, 45],
         "max_tokens": 24,
         "temperature": 0.9,
+        "top_k": 5,  # so that something comes again, and n-grams find it
         "seed": 3,
         "ignore_eos": True,
         "vllm_xargs": xargs,

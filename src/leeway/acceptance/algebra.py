@@ -96,9 +96,23 @@ def at(rows: Array, columns: Array) -> Array:
 
     Args:
         rows: [..., num_columns].
-        columns: [...], integers.
+        columns: [...], 64-bit integers.
     """
-    return namespace(rows).take_along_axis(rows, columns[..., None], axis=-1)[..., 0]
+    return entries(rows, columns[..., None])[..., 0]
+
+
+def entries(rows: Array, columns: Array) -> Array:
+    """Return the entries of each row at several columns: [..., num_entries].
+
+    Torch's own function takes a sixth of the time.
+
+    Args:
+        rows: [..., num_columns].
+        columns: [..., num_entries], 64-bit integers.
+    """
+    if hasattr(rows, "gather"):
+        return rows.gather(-1, columns)
+    return namespace(rows).take_along_axis(rows, columns, axis=-1)
 
 
 def one_hot(columns: Array, like: Array) -> Array:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from leeway.acceptance.algebra import at, column_indices, namespace, only_where
+from leeway.acceptance.algebra import at, entries, namespace, only_where
 from leeway.acceptance.base import Array
 from leeway.core.rng import Purpose
 
@@ -83,8 +83,8 @@ def draw_many(probs: Array, coins: Array) -> Array:
     """Return one column for each row, by inverting its cumulative distribution at the row's coin.
 
     One pass over the rows: sums of groups of columns first, then one group of each row. They are
-    accumulated as integers, in whatever order a device likes: every rank draws the same column. No
-    column of zero probability is drawn.
+    accumulated as whole numbers, in whatever order a device likes: every rank draws the same
+    column. No column of zero probability is drawn.
 
     Args:
         probs: [num_requests, num_columns], >= 0, each row with mass.
@@ -105,15 +105,18 @@ def draw_many(probs: Array, coins: Array) -> Array:
         sums = xp.concat([sums, rest], axis=-1)
     picked = _pick(sums, coins)
     first = picked.place * _GROUP
-    columns = first[:, None] + column_indices(probs)[:_GROUP]
+    columns = first[:, None] + xp.arange(_GROUP, device=probs.device)
     inside = xp.clip(columns, None, num_columns - 1)
-    members = only_where(columns == inside, xp.take_along_axis(probs, inside, axis=-1))
+    members = only_where(columns == inside, entries(probs, inside))
     return first + _pick(members, picked.rest()).place
 
 
 @dataclass(frozen=True, slots=True)
 class _Picked:
-    """The place that each row's coin falls on: [num_rows], and the integers that it fell among."""
+    """The place that each row's coin falls on, and the cells that it fell among.
+
+    Whole numbers below 2**53, which 64-bit floats add up without rounding.
+    """
 
     place: Array
     reached: Array
@@ -122,20 +125,18 @@ class _Picked:
 
     def rest(self) -> Array:
         """Return where inside its place each coin fell, in [0, 1): [num_rows]."""
-        xp = namespace(self.reached)
         own = at(self.cells, self.place)
-        before = xp.astype(at(self.ends, self.place) - own, xp.float64)
-        return (self.reached - before) / xp.astype(own, xp.float64)
+        return (self.reached - (at(self.ends, self.place) - own)) / own
 
 
 def _pick(masses: Array, coins: Array) -> _Picked:
     xp = namespace(masses)
     masses = xp.astype(masses, xp.float64)
-    cells = xp.astype(masses * (_CELLS / xp.sum(masses, axis=-1, keepdims=True)), xp.int64)
+    cells = xp.floor(masses * (_CELLS / xp.sum(masses, axis=-1, keepdims=True)))
     ends = xp.cumulative_sum(cells, axis=-1)
     last = ends[:, -1:]
-    reached = coins[:, None] * xp.astype(last, xp.float64)
-    cell = xp.minimum(xp.astype(reached, xp.int64), last - 1)
+    reached = coins[:, None] * last
+    cell = xp.minimum(xp.floor(reached), last - 1)
     place = xp.sum(xp.astype(ends <= cell, xp.int64), axis=-1)
     return _Picked(place, reached[:, 0], cells, ends)
 

@@ -109,7 +109,7 @@ def _counts(
         (decided & ~verdicts.is_kept).sum(dim=1),
         ~verdicts.is_bonus,
     )
-    counts = torch.stack([one.to(torch.float64) for one in by_request]).sum(dim=1)
+    counts = torch.stack(by_request).sum(dim=1).to(torch.float64)
     if losses is None:
         return torch.nn.functional.pad(counts, (0, len(FIELDS) - len(counts)))
     variation, divergence = (one.to(torch.float64) for one in losses)

@@ -70,10 +70,7 @@ class _Drawn:
     def has(self, steps: IntArray, max_draft_len: int) -> bool:
         """Return whether the coins of these blocks are there."""
         _, num_steps, num_coins = self.coins.shape
-        if num_coins != max_draft_len + 1:
-            return False
-        ahead = int((steps - self.steps).max())
-        return ahead < num_steps
+        return bool(num_coins == max_draft_len + 1 and (steps - self.steps).max() < num_steps)
 
     def draw(self, keys: IntArray, steps: IntArray, max_draft_len: int) -> None:
         """Draw the coins of the next blocks of each request."""

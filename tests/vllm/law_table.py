@@ -1,6 +1,6 @@
 """A table of laws inside vLLM with a real model: tokens per verify step and measured loss.
 
-    python -m tests.vllm.law_table MODEL.gguf [--tokens 64] [--noise 0.1] [--dtype float32]
+    python -m tests.vllm.law_table MODEL.gguf [--tokens 64] [--drafters n-gram]
 
 The GGUF's weights are written as a Hugging Face folder for vLLM. There is no smaller model of the
 same tokens to draft with, so the draft model is the target with noise in its matrices: a draft of
@@ -34,6 +34,7 @@ LAWS = (
     {"law": "tv_budget", "budget": 0.2},
     {"law": "opt", "alpha": 0.5},
 )
+DRAFTERS = ["draft-model", "n-gram"]
 PROMPTS = (
     "Write a Python function that returns the prime factors of a number.",
     "Explain in three sentences why the sky is blue.",
@@ -72,10 +73,19 @@ def write_folder(source, folder, noise):
     return str(folder)
 
 
-def make_call(law, num_tokens):
+def prompts_for(drafter):
+    """Return questions; for n-grams texts to be said again, else they find next to nothing."""
+    if drafter == "draft-model":
+        return PROMPTS
+    starts = range(len(PROMPTS))
+    texts = (" ".join(PROMPTS[start:] + PROMPTS[:start]) for start in starts)
+    return [f"Repeat this text word for word, three times.\n\n{text}" for text in texts]
+
+
+def make_call(law, prompts, num_tokens):
     """Return the call of one law."""
     extra = {f"leeway_{name}": value for name, value in law.items()}
-    texts = [f"<|im_start|>user\n{one}<|im_end|>\n<|im_start|>assistant\n" for one in PROMPTS]
+    texts = [f"<|im_start|>user\n{one}<|im_end|>\n<|im_start|>assistant\n" for one in prompts]
     params = [
         {"temperature": 0.8, "max_tokens": num_tokens, "seed": seed, "extra_args": extra}
         for seed in range(len(PROMPTS))
@@ -83,7 +93,7 @@ def make_call(law, num_tokens):
     return {"prompts": texts, "params": params}
 
 
-def measure(log, target, options, speculative, laws):
+def measure(log, target, options, speculative, laws, prompts):
     """Return each law's counters under one drafter, as each is done."""
     engine = {
         "model": target,
@@ -99,7 +109,7 @@ def measure(log, target, options, speculative, laws):
     }
     process = EngineProcess(log, engine, **ALONE, OMP_NUM_THREADS=str(options.threads))
     for law in laws:
-        (answer,) = process.run([make_call(law, options.tokens)])
+        (answer,) = process.run([make_call(law, prompts, options.tokens)])
         yield next(iter(answer["counters"].values()))
     process.end()
 
@@ -111,6 +121,7 @@ def main():
     parser.add_argument("--noise", type=float, default=0.1)
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--drafters", nargs="+", choices=DRAFTERS, default=DRAFTERS)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -125,9 +136,12 @@ def main():
         }
         print("| drafter | law | tokens per verify step | deferral rate | mean TV | positions |")  # noqa: T201
         print("|---|---|---|---|---|---|")  # noqa: T201
-        for drafter, speculative in (("draft model", sampled), ("n-gram", ngram)):
-            laws = [law for law in LAWS if drafter == "draft model" or law["law"] != "opt"]
-            found = measure(folder / drafter, target, options, speculative, laws)
+        for drafter in options.drafters:
+            laws = [law for law in LAWS if drafter == "draft-model" or law["law"] != "opt"]
+            speculative = sampled if drafter == "draft-model" else ngram
+            found = measure(
+                folder / drafter, target, options, speculative, laws, prompts_for(drafter)
+            )
             for law, counts in zip(laws, found, strict=True):
                 print(f"| {drafter} | {shown(law)} | {row(counts)} |", flush=True)  # noqa: T201
 

@@ -41,7 +41,8 @@ def free_port():
 def server(models, tmp_path_factory):
     """A server with typical acceptance and a ceiling; gives (address, its log)."""
     port = free_port()
-    law = {"law": "typical", "delta": 0.3, "allow_laws": ["rejection", "typical", "opt"]}
+    allowed = ["rejection", "typical", "opt"]
+    law = {"law": "typical", "delta": 0.3, "allow_laws": allowed, "meter_every": 1}
     log = tmp_path_factory.mktemp("server") / "log"
     with log.open("w") as out:
         process = subprocess.Popen(

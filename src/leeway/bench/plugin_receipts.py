@@ -102,8 +102,6 @@ def receipt_of(before: Counters, after: Counters) -> dict[str, Any] | None:
     if len(added) != 1:
         return None
     (law, guarantee, draft_rows), counts = added[0]
-    positions = counts.get("loss_positions", 0.0)
-    lost = counts.get("loss_total_variation", 0.0)
     return {
         "law": law,
         "guarantee": guarantee,
@@ -115,5 +113,19 @@ def receipt_of(before: Counters, after: Counters) -> dict[str, Any] | None:
         "output_tokens": int(counts["verify_steps"] + counts["accepted"]),
         "positions_decided": int(counts["positions_decided"]),
         "deferred": int(counts["deferred"]),
-        "loss": {"total_variation_mean": lost / positions if positions else None},
+        "loss": _loss_of(counts),
+    }
+
+
+def _loss_of(counts: Mapping[str, float]) -> dict[str, float | int | None]:
+    """Return the loss of all decided positions, taken to be that of those that were measured."""
+    positions = counts["loss_positions"]
+    outside = counts["outside_support"]
+    inside = positions - outside
+    return {
+        "total_variation_mean": counts["loss_total_variation"] / positions if positions else None,
+        "kl_mean": counts["loss_kl"] / inside if inside else None,
+        "outside_support": round(outside / positions * counts["positions_decided"])
+        if positions
+        else None,
     }

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from leeway.acceptance.base import Guarantee
 from leeway.acceptance.registry import law_infos
 from leeway.bench.http_stream import TIMEOUT_S, Answer, ask, get_json
 from leeway.bench.plugin_receipts import PluginReceipts
@@ -289,6 +290,7 @@ def server_tally(answer: Answer) -> Tally:
         decided = _number(told, "positions_decided")
         loss = told.get("loss")
         loss = loss if isinstance(loss, Mapping) else {}
+        outside = _number(loss, "outside_support")
         return Tally(
             num_verify_steps=int(_number(told, "verify_steps")),
             num_spec_steps=int(_number(told, "num_spec_steps")),
@@ -300,6 +302,9 @@ def server_tally(answer: Answer) -> Tally:
             draft_tv_sum=decided * _number(told, "mean_draft_tv"),
             loss_tv_sum=decided * _number(loss, "total_variation_mean"),
             loss_tv_max=_number(loss, "total_variation_max"),
+            loss_kl_sum=(decided - outside) * _number(loss, "kl_mean"),
+            loss_kl_max=_number(loss, "kl_max"),
+            num_outside_support=int(outside),
         )
     timings = answer.own.get("timings")
     timings = timings if isinstance(timings, Mapping) else {}
@@ -343,7 +348,20 @@ def _fault(arm: UrlArm, prompt: Prompt, sampling: SamplingParams, answer: Answer
             "be cold: switch its prefix cache off (leeway serve --prefix-cache off; llama.cpp: "
             "body.cache_prompt=false)"
         )
-    return law_fault(arm.spec, sampling, told_of(answer))
+    told = told_of(answer)
+    return law_fault(arm.spec, sampling, told) or _loss_fault(told)
+
+
+def _loss_fault(told: Mapping[str, Any]) -> str | None:
+    """Return that a lossy law's loss was not measured, though the server measures it."""
+    loss = told.get("loss")
+    is_lossy = told.get("guarantee") == str(Guarantee.NONE) and _number(told, "positions_decided")
+    if is_lossy and isinstance(loss, Mapping) and loss.get("total_variation_mean") is None:
+        return (
+            f"law {told.get('law')} judged {told['positions_decided']} positions of this answer, "
+            "and its loss was measured at none: start vLLM with meter_every 1 beside the law"
+        )
+    return None
 
 
 def law_fault(spec: UrlSpec, sampling: SamplingParams, told: Mapping[str, Any]) -> str | None:

@@ -135,14 +135,17 @@ class Tally:
         """Return the loss meter: divergence of emitted from target rows at decided positions.
 
         KL is infinite where the emitted row holds a token that the target cannot give; those
-        positions are counted in `outside_support` and left out of the KL figures.
+        positions are counted in `outside_support` and left out of the KL figures. A largest value
+        of 0 beside a sum above it is one that a server did not tell.
         """
         num_inside = self.num_decided - self.num_outside_support
+        tells_tv = self.num_decided and (self.loss_tv_max or not self.loss_tv_sum)
+        tells_kl = num_inside and (self.loss_kl_max or not self.loss_kl_sum)
         return {
             "total_variation_mean": _ratio(self.loss_tv_sum, self.num_decided),
-            "total_variation_max": self.loss_tv_max if self.num_decided else None,
+            "total_variation_max": self.loss_tv_max if tells_tv else None,
             "kl_mean": _ratio(self.loss_kl_sum, num_inside),
-            "kl_max": self.loss_kl_max if num_inside else None,
+            "kl_max": self.loss_kl_max if tells_kl else None,
             "outside_support": self.num_outside_support,
         }
 

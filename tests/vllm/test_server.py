@@ -72,14 +72,14 @@ def wait_for(process, address, log):
     raise AssertionError(log.read_text()[-6000:])
 
 
-def complete(address, **xargs):
+def complete(address, seed=3, num_tokens=24, **xargs):
     body = {
         "model": "tiny",
         "prompt": [10, 45, 45, 12, 45, 45, 12, 45],
-        "max_tokens": 24,
+        "max_tokens": num_tokens,
         "temperature": 0.9,
         "top_k": 5,  # so that something comes again, and n-grams find it
-        "seed": 3,
+        "seed": seed,
         "ignore_eos": True,
         "vllm_xargs": xargs,
     }
@@ -104,8 +104,9 @@ def metric(address, name, law):
 
 def test_receipts_by_law_in_metrics_and_log(server):
     address, log = server
-    assert complete(address)[0] == 200
-    assert complete(address, leeway_law="rejection")[0] == 200
+    for seed in range(4):
+        assert complete(address, seed, 96)[0] == 200
+        assert complete(address, seed, 96, leeway_law="rejection")[0] == 200
     time.sleep(3)
     for law in ("typical", "rejection"):
         decided = metric(address, "leeway_positions_decided_total", law)

@@ -1,4 +1,5 @@
-"""A table of laws inside vLLM with a real model: tokens per verify step and measured loss.
+"""A table of laws inside vLLM with a real model: tokens per verify step and measured loss,
+and how many greedy answers are plain vLLM's.
 
     python -m tests.vllm.law_table MODEL.gguf [--tokens 64] [--drafters n-gram]
 
@@ -34,6 +35,7 @@ LAWS = (
     {"law": "tv_budget", "budget": 0.2},
     {"law": "opt", "alpha": 0.5},
 )
+GREEDY = ({"law": "rejection"}, {"law": "typical", "delta": 0.3})
 DRAFTERS = ["draft-model", "n-gram"]
 PROMPTS = (
     "Write a Python function that returns the prime factors of a number.",
@@ -82,19 +84,19 @@ def prompts_for(drafter):
     return [f"Repeat this text word for word, three times.\n\n{text}" for text in texts]
 
 
-def make_call(law, prompts, num_tokens):
-    """Return the call of one law."""
-    extra = {f"leeway_{name}": value for name, value in law.items()}
+def make_call(law, prompts, num_tokens, temperature=0.8):
+    """Return the call of one law; of plain vLLM where it is None."""
+    extra = {f"leeway_{name}": value for name, value in (law or {}).items()}
     texts = [f"<|im_start|>user\n{one}<|im_end|>\n<|im_start|>assistant\n" for one in prompts]
     params = [
-        {"temperature": 0.8, "max_tokens": num_tokens, "seed": seed, "extra_args": extra}
-        for seed in range(len(PROMPTS))
+        {"temperature": temperature, "max_tokens": num_tokens, "seed": seed, "extra_args": extra}
+        for seed in range(len(prompts))
     ]
     return {"prompts": texts, "params": params}
 
 
-def measure(log, target, options, speculative, laws, prompts):
-    """Return each law's counters under one drafter, as each is done."""
+def start(log, target, options, speculative=None):
+    """Start an engine, plain vLLM's without a drafter."""
     engine = {
         "model": target,
         "max_model_len": 512,
@@ -102,16 +104,26 @@ def measure(log, target, options, speculative, laws, prompts):
         "enforce_eager": True,
         "max_num_seqs": 8,
         "seed": 0,
-        "speculative_config": speculative,
-        "additional_config": {
-            "leeway": {"law": "rejection", "allow_laws": "all", "meter_every": 1}
-        },
     }
-    process = EngineProcess(log, engine, **ALONE, OMP_NUM_THREADS=str(options.threads))
+    if speculative is not None:
+        law = {"law": "rejection", "allow_laws": "all", "meter_every": 1}
+        engine |= {"speculative_config": speculative, "additional_config": {"leeway": law}}
+    return EngineProcess(log, engine, **ALONE, OMP_NUM_THREADS=str(options.threads))
+
+
+def measure(process, laws, prompts, num_tokens):
+    """Return each law's counters under one drafter, as each is done."""
     for law in laws:
-        (answer,) = process.run([make_call(law, prompts, options.tokens)])
+        (answer,) = process.run([make_call(law, prompts, num_tokens)])
         yield next(iter(answer["counters"].values()))
-    process.end()
+
+
+def num_alike(plain, process, prompts, num_tokens):
+    """Return how many greedy answers are plain vLLM's, token for token, under each law."""
+    (expected,) = plain.run([make_call(None, prompts, num_tokens, 0.0)])
+    found = process.run([make_call(law, prompts, num_tokens, 0.0) for law in GREEDY])
+    pairs = [zip(one["token_ids"], expected["token_ids"], strict=True) for one in found]
+    return [sum(one == other for one, other in pair) for pair in pairs]
 
 
 def main():
@@ -119,31 +131,51 @@ def main():
     parser.add_argument("model", type=Path)
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--noise", type=float, default=0.1)
-    parser.add_argument("--dtype", default="bfloat16")
+    parser.add_argument("--dtype", default="float32")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--drafters", nargs="+", choices=DRAFTERS, default=DRAFTERS)
+    parser.add_argument("--only-greedy", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         target = write_folder(options.model, folder / "target", 0.0)
-        draft = write_folder(options.model, folder / "draft", options.noise)
-        ngram = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 3}
-        sampled = {
-            "method": "draft_model",
-            "model": draft,
-            "num_speculative_tokens": 4,
-            "draft_sample_method": "probabilistic",
-        }
-        print("| drafter | law | tokens per verify step | deferral rate | mean TV | positions |")  # noqa: T201
-        print("|---|---|---|---|---|---|")  # noqa: T201
+        plain = start(folder / "plain", target, options)
+        say("| drafter | law | tokens per verify step | deferral rate | mean TV | positions |")
+        say("|---|---|---|---|---|---|")
         for drafter in options.drafters:
-            laws = [law for law in LAWS if drafter == "draft-model" or law["law"] != "opt"]
-            speculative = sampled if drafter == "draft-model" else ngram
-            found = measure(
-                folder / drafter, target, options, speculative, laws, prompts_for(drafter)
+            prompts = prompts_for(drafter)
+            process = start(
+                folder / drafter, target, options, speculative(drafter, folder, options)
             )
+            laws = [law for law in LAWS if drafter == "draft-model" or law["law"] != "opt"]
+            laws = [] if options.only_greedy else laws
+            found = measure(process, laws, prompts, options.tokens)
             for law, counts in zip(laws, found, strict=True):
-                print(f"| {drafter} | {shown(law)} | {row(counts)} |", flush=True)  # noqa: T201
+                say(f"| {drafter} | {shown(law)} | {row(counts)} |")
+            alike = num_alike(plain, process, prompts, options.tokens)
+            for law, count in zip(GREEDY, alike, strict=True):
+                say(
+                    f"{drafter}, {shown(law)}: {count} of {len(prompts)} greedy answers are plain's"
+                )
+            process.end()
+        plain.end()
+
+
+def say(text):
+    """Print at once."""
+    print(text, flush=True)  # noqa: T201
+
+
+def speculative(drafter, folder, options):
+    """Return vLLM's configuration of a drafter."""
+    if drafter == "n-gram":
+        return {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 3}
+    return {
+        "method": "draft_model",
+        "model": write_folder(options.model, folder / "draft", options.noise),
+        "num_speculative_tokens": 4,
+        "draft_sample_method": "probabilistic",
+    }
 
 
 def shown(law):

@@ -29,8 +29,7 @@ def counters():
         if metric.name.startswith(PREFIX) and name in FIELDS:
             for sample in metric.samples:
                 label = "/".join(sample.labels[key] for key in ("law", "guarantee", "draft_rows"))
-                own = found.setdefault(label, {})
-                own[name] = own.get(name, 0.0) + sample.value  # one folder for each engine so far
+                found.setdefault(label, {})[name] = sample.value
     return found
 
 

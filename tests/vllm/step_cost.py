@@ -66,7 +66,7 @@ def law_sampler(acceptance, num_requests, logits, drafts, draft_probs, *, meter_
     ids = [str(index) for index in range(num_requests)]
     sources = [asked] * num_requests
     requests = Requests(lambda source: source, 0)
-    tally = Tally(logits.device, meter_every)
+    tally = Tally(meter_every)
     drafted = np.ones(num_requests, dtype=np.bool_)
 
     def judge():

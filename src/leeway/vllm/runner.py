@@ -52,7 +52,7 @@ def hook_build(
         if settings is not None:
             device = _device_of(args, kwargs)
             is_first = get_tensor_model_parallel_rank() == 0
-            tally = Tally(device, settings.meter_every) if is_first else None
+            tally = Tally(settings.meter_every) if is_first else None
             engage(Decider(settings, device, tally, _describe))
             if tally is not None:
                 folder, _ = folder_of(config.instance_id)

@@ -44,15 +44,13 @@ class Label:
 
 
 class Tally:
-    """Sums by label on one device.
+    """Sums by label, where the verdicts lie.
 
     Args:
-        device: where verdicts lie.
         meter_every: measure the loss at every so many steps of a label; 0 never.
     """
 
-    def __init__(self, device: torch.device, meter_every: int) -> None:
-        self._device = device
+    def __init__(self, meter_every: int) -> None:
         self._meter_every = meter_every
         self._sums: dict[Label, torch.Tensor] = {}
         self._num_steps: dict[Label, int] = {}

@@ -99,7 +99,7 @@ def test_a_masked_token_is_emitted_by_no_law_under_hard_support(hard_support):
 
 def test_a_law_that_reads_draft_rows_is_exact_where_there_are_none():
     greedy_for_all = law("opt", alpha=100.0)
-    tally = Tally(torch.device("cpu"), meter_every=1)
+    tally = Tally(meter_every=1)
     step = step_of([[SHARP]] * 200, [[0]] * 200, [9] * 200)
     tokens_of(step, *[(greedy_for_all, False, key) for key in range(200)], tally=tally)
     (label,) = tally.snapshot()

@@ -64,7 +64,7 @@ def test_the_log_line():
 
 
 def test_the_end_writes_and_logs_what_was_added(tmp_path, caplog):
-    tally = Tally(torch.device("cpu"), meter_every=0)
+    tally = Tally(meter_every=0)
     publisher = Publisher(tally, tmp_path, interval_s=1000.0)
     tally.add(LABEL, torch.tensor([3, 1]), verdicts(), None)
     with caplog.at_level(logging.INFO, logger="vllm.leeway"):

@@ -95,7 +95,7 @@ def test_a_step_without_drafts_is_vllm_s_own():
 
 
 def test_what_ran_is_counted():
-    tally = Tally(CPU, meter_every=1)
+    tally = Tally(meter_every=1)
     runner = Runner(a=Wish(None, True, 1), b=Wish(KEEP_ALL, False, 2))
     call(make(tally=tally), runner, [[0, 3], [3, 3]])
     greedy = Label("greedy_match", "exact_greedy", "greedy")

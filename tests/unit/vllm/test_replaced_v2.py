@@ -187,7 +187,7 @@ def test_a_batch_that_is_not_known_is_vllm_s_own():
 
 
 def test_what_is_judged_is_counted_and_what_is_not_is_not():
-    tally = Tally(CPU, meter_every=1)
+    tally = Tally(meter_every=1)
     server = Server(tally=tally)
     for slot in range(3):
         server.add(slot, GREEDY)

@@ -6,11 +6,9 @@ from tests.support.vllm_steps import LABEL, judged, law, plan_of, step_of, verdi
 
 from leeway.vllm.tally import Label, Tally, rates
 
-CPU = torch.device("cpu")
-
 
 def test_every_count_by_hand():
-    tally = Tally(CPU, meter_every=1)
+    tally = Tally(meter_every=1)
     inf = float("inf")
     losses = (
         torch.tensor([[0.1, 0.2, 0.0], [0.3, 0.0, 0.0]]),
@@ -41,7 +39,7 @@ def test_every_count_by_hand():
 
 
 def test_sums_add_up_and_labels_stay_apart():
-    tally = Tally(CPU, meter_every=1)
+    tally = Tally(meter_every=1)
     other = Label("rejection", "exact_distribution", "rows")
     for label in (LABEL, other, LABEL):
         tally.add(label, torch.tensor([3, 1]), verdicts(), None)
@@ -57,7 +55,7 @@ def test_sums_add_up_and_labels_stay_apart():
     ids=["all", "every other", "off"],
 )
 def test_how_often_the_loss_is_measured(every, metered):
-    tally = Tally(CPU, every)
+    tally = Tally(every)
     found = []
     for _ in range(4):
         found.append(tally.is_metered(LABEL))
@@ -66,7 +64,7 @@ def test_how_often_the_loss_is_measured(every, metered):
 
 
 def test_the_identities_hold_after_real_steps():
-    tally = Tally(CPU, meter_every=1)
+    tally = Tally(meter_every=1)
     rows = [[[0.4, 0.3, 0.2, 0.1]] * 3] * 50
     step = step_of(rows, [[0, 1, 3]] * 50, [0] * 50)
     plan = plan_of(*[(law("typical", delta=0.9, off_set="coin"), False, key) for key in range(50)])
